@@ -1,0 +1,412 @@
+"""The closed language in which library calls are described: operands, conditions, effects, rows.
+
+A row is frozen data without code, so that it can be printed (`accumlint apis`), checked (`apis/check.py`), mutated and
+documented. The interpreter has one handler for each effect and names no library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+# ------------------------------------------------------------------------------------------------ operands
+
+
+@dataclass(frozen=True, slots=True)
+class Arg:
+    """The argument bound to a parameter of the row's `parameters`, or that parameter's default."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """The object whose method is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attr:
+    """An attribute of the receiver."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    value: int | float | str | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The object that made or prepared the receiver: the Accelerator of a prepared optimizer, the scaler of a wrapper."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerAttr:
+    """An attribute of the receiver's owner (`accelerator.sync_gradients` seen from its prepared optimizer)."""
+
+    name: str
+
+
+Operand: TypeAlias = Arg | Receiver | Attr | Const | Owner | OwnerAttr
+
+
+@dataclass(frozen=True, slots=True)
+class Is:
+    """A condition: the operand equals the constant. It is three-valued; what an unknown means is said by `unknown`.
+
+    `unknown` is the answer where the operand's value cannot be seen: the usual case of the library, which is then
+    listed among the assumptions of a proof.
+    """
+
+    operand: Operand
+    value: int | float | str | bool | None
+    negated: bool = False
+    unknown: bool = False
+
+
+Condition: TypeAlias = Is
+
+# ------------------------------------------------------------------------------------------------- effects
+
+
+class Role(Enum):
+    """What an object is for. Roles come from constructors first, from use second, from names last."""
+
+    OPTIMIZER = "optimizer"
+    SCHEDULER = "scheduler"
+    SCALER = "scaler"
+    MODEL = "model"
+    WRAPPED_MODEL = "wrapped model"  # DDP / FSDP: gradients are averaged over the ranks
+    PARAMETERS = "parameters"
+    LOADER = "loader"
+    DATASET = "dataset"
+    ITERATOR = "iterator"
+    LOSS_FUNCTION = "loss function"
+    ACCELERATOR = "accelerator"
+    FABRIC = "fabric"
+    ENGINE = "engine"  # DeepSpeed: backward, step and clear behind one object
+    PREPARED_OPTIMIZER = "prepared optimizer"
+    PREPARED_SCHEDULER = "prepared scheduler"
+    TRAINER = "trainer"  # Lightning module or HF Trainer
+    CONTEXT = "context manager"
+    STEPPER = "stepper"  # one call hides backward, clip and step (MAE / timm NativeScaler)
+
+
+class Count(Enum):
+    """What the mean of a loss divides by."""
+
+    VALID_TARGETS = "targets that are not ignored"
+    WEIGHTED_TARGETS = "sum of the class weights of the targets that are not ignored"
+    ELEMENTS = "elements of the input"
+    ROWS = "rows of the batch"
+    WEIGHT_SUM = "sum of the element weights"
+    DECLARED = "declared in the configuration"
+
+
+class EmptyGradient(Enum):
+    """What backward leaves when the count is zero."""
+
+    ZERO = "zero"
+    NAN = "nan"
+    RAISES = "raises"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """The call yields a loss site.
+
+    `reduction` is an operand that holds "mean", "sum", "none", "batchmean", ... ; `targets` names the tensor that is
+    counted. `ignore` is the operand with the ignored index, if the loss has one; `weights` the class weights.
+    `separable` is False for batch-coupled losses, which no weighting can make right.
+    """
+
+    reduction: Operand
+    targets: Operand
+    count: Count
+    empty: EmptyGradient = EmptyGradient.ZERO
+    ignore: Operand | None = None
+    weights: Operand | None = None
+    inputs: Operand | None = None
+    separable: bool = True
+    sum_form: str = "reduction='sum'"  # or an expression template, as for CTC
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Backward:
+    """Adds the loss's form, divided by `divided_by`, to every store that it reaches."""
+
+    loss: Operand
+    divided_by: Operand | None = None
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleLoss:
+    """Yields the loss times the scaler's factor (`scaler.scale(loss)`, apex `scale_loss`)."""
+
+    loss: Operand
+    scaler: Operand
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleGradients:
+    """Multiplies (or with `divide`, divides) the gradient of the parameters by a number."""
+
+    gradients: Operand
+    by: Operand
+    divide: bool = False
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unscale:
+    """Takes the scaler's factor out of the optimizer's gradient."""
+
+    optimizer: Operand
+    unless_done: bool = False
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    gradients: Operand
+    kind: str  # "norm" or "value"
+    limit: Operand | None = None
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    optimizer: Operand
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """Clears gradients of an optimizer, of a model's parameters, or of a list of parameters."""
+
+    gradients: Operand
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """`clock` is "scheduler" or "scaler"."""
+
+    clock: str
+    of: Operand
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SetSync:
+    """Gradient synchronisation of a wrapped model is switched. `on` may be an operand (`enabled=` flags)."""
+
+    model: Operand
+    on: Operand
+    negate: bool = False
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Microstep:
+    """The framework counts one more microbatch and decides whether gradients synchronise (`accumulate`, engine.step).
+
+    `every` is the operand with the number of steps; the owner's attribute `flag` then holds the answer; with
+    `last_of_loader` the end of a prepared loader counts as a boundary too.
+    """
+
+    every: Operand
+    flag: str = "sync_gradients"
+    last_of_loader: Operand | None = None
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Make:
+    """The call makes an object of a role.
+
+    `of` are operands it is tied to (an optimizer's parameters, a scheduler's optimizer, a loader's dataset);
+    `attributes` copies arguments into attributes of the new object; `facts` are constant attributes of it
+    ("finite": True for a loader).
+    """
+
+    role: Role
+    of: tuple[Operand, ...] = ()
+    attributes: tuple[tuple[str, Operand], ...] = ()
+    canonical: str = ""  # the class whose methods it has, default: the row's own call
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wrap:
+    """The call returns its arguments under new roles (`accelerator.prepare`, `fabric.setup`, `DDP(model)`).
+
+    `roles` maps an old role to the canonical class of the wrapped object; objects of other roles pass through
+    unchanged. The receiver (if any) becomes the owner. Several positional arguments come back as a tuple.
+    """
+
+    operands: tuple[Operand, ...]  # Arg("*args") stands for all positional arguments
+    roles: tuple[tuple[Role, str], ...]
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Yields:
+    """The call returns an operand unchanged (an alias), or a constant."""
+
+    operand: Operand
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Iterate:
+    """The call returns an iterable over its operands.
+
+    `kind` is "enumerate", "zip", "islice", "iter", "chain", "pass" (tqdm, prefetchers), "cycle", "reversed", "batched".
+    `start` is enumerate's or islice's start, `stop` islice's stop.
+    """
+
+    kind: str
+    operands: tuple[Operand, ...]
+    start: Operand | None = None
+    stop: Operand | None = None
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The call yields the number of elements of what its operand derives from (`numel`, `size(0)`, `mask.sum()`)."""
+
+    of: Operand
+    kind: Count = Count.ELEMENTS
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """The call reduces a tensor to a scalar over its elements: `kind` is "mean" or "sum"."""
+
+    operand: Operand
+    kind: str
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AllReduce:
+    """A count is summed over the ranks; with `yields` the sum is returned, else the operand is changed in place."""
+
+    operand: Operand
+    yields: bool = False
+    mean: bool = False
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorldSize:
+    """The call yields the number of ranks."""
+
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Detach:
+    """The call yields its operand without gradient (`item`, `detach`, `float`)."""
+
+    operand: Operand
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """The call changes shape, device, dtype or order of its operand, not what it stands for (`to`, `view`, `float`)."""
+
+    operand: Operand
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """The call yields fresh random data (`torch.randint`, `randn_like`)."""
+
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NoGrad:
+    """Entering turns gradients off (`torch.no_grad`, `inference_mode`)."""
+
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """The explicit unknown call: its operands may have been changed in any way; nothing is known of the result."""
+
+    operands: tuple[Operand, ...] = ()
+    when: tuple[Condition, ...] = ()
+
+
+Effect: TypeAlias = (
+    Loss
+    | Backward
+    | ScaleLoss
+    | ScaleGradients
+    | Unscale
+    | Clip
+    | Step
+    | Clear
+    | Advance
+    | SetSync
+    | Microstep
+    | Make
+    | Wrap
+    | Yields
+    | Iterate
+    | Counts
+    | Reduce
+    | AllReduce
+    | WorldSize
+    | Detach
+    | Same
+    | Draw
+    | NoGrad
+    | Forget
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one library call does.
+
+    `call` is a canonical dotted name: a function, a class (its constructor) or `package.Class.method`. `aliases` are
+    other names of the same thing. `undo` holds on leaving the `with` block, if the call is used as a context manager.
+    `assumes` are printed with every proof that used the row. `versions` is a PEP 440 specifier, "" for all.
+    """
+
+    call: str
+    parameters: str
+    source: str
+    does: tuple[Effect, ...]
+    undo: tuple[Effect, ...] = ()
+    assumes: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    versions: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRow:
+    """What is known of a class apart from its methods: its bases and its attributes.
+
+    `bases` are canonical names whose method rows it inherits (`torch.optim.AdamW` -> `torch.optim.Optimizer`).
+    """
+
+    name: str
+    bases: tuple[str, ...] = ()
+    role: Role | None = None
+    attributes: tuple[tuple[str, Operand], ...] = ()
+    aliases: tuple[str, ...] = ()

@@ -1,0 +1,40 @@
+"""A module as the upper layers receive it: its statements, and the way back from a node to the source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from accumlint.reading import ir
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A range of the source. Lines from 1, columns from 0, counted in code points; `end` is exclusive."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+class Syntax(Protocol):
+    """The way back from a `NodeId`; positions and text are computed on demand and remembered."""
+
+    def span(self, node: ir.NodeId) -> Span: ...
+
+    def text(self, node: ir.NodeId) -> str:
+        """The source text of an expression or the header of a statement, on one line, comments dropped."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One lowered file. `name` is the dotted name inside a project, or "" when there is no project."""
+
+    filename: str
+    body: tuple[ir.Statement, ...]
+    syntax: Syntax
+    name: str = ""
+    lines: Sequence[str] = ()

@@ -1,0 +1,59 @@
+"""What a rule is: one page of words around one clause of the contract."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+from accumlint.contract.verdict import Clause, Violation
+
+
+class Repair(Enum):
+    """What can be done about a finding; `None` in a rule means that it is only reported, and the page says why."""
+
+    DEFERRED = "sum the losses, count the targets, divide the gradient once at the boundary"
+    MOVE = "move the call to the boundary"
+    DELETE = "remove the call"
+    FLUSH = "step once more for the partial window"
+    BOUNDARY = "correct the boundary test"
+    SIGNATURE = "accept and use the count"
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One source text; `lines` are the lines (from 1) on which the rule reports, none for a good example.
+
+    Each bad example is detected, repaired (if the rule repairs), proved and executed by the tests, and stands in the
+    documentation; each good example must be silent.
+    """
+
+    source: str
+    lines: tuple[int, ...] = ()
+    why: str = ""  # a sentence for the documentation
+
+
+class Rule:
+    """A rule. Its docstring is its page: a first line, then `What it does`, `Why it is bad`, `Exceptions`, `References`.
+
+    Subclasses are found by scanning this folder; a duplicate code is refused.
+    """
+
+    code: ClassVar[str]
+    name: ClassVar[str]  # reads after "allow ...", as in ruff
+    clause: ClassVar[Clause]
+    summary: ClassVar[str]  # one line: the table of the README, SARIF's shortDescription
+    opt_in: ClassVar[bool] = False
+    preview: ClassVar[bool] = False
+    repair: ClassVar[Repair | None] = None
+    repair_safety: ClassVar[str] = ""  # why its repair is safe, or not
+    bad: ClassVar[tuple[Example, ...]] = ()
+    good: ClassVar[tuple[Example, ...]] = ()
+
+    def message(self, violation: Violation) -> str:
+        """One sentence: what happens, in numbers, and what to do. Never empty, no trailing period, one line."""
+        raise NotImplementedError
+
+    def hint(self, violation: Violation) -> str:
+        """The `help:` line of the full output: the shortest cure."""
+        raise NotImplementedError
