@@ -39,7 +39,7 @@ class Const:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The object that made or prepared the receiver: the Accelerator of a prepared optimizer, the scaler of a wrapper."""
+    """The object that made or prepared the receiver: the Accelerator of a prepared optimizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,20 @@ class OwnerAttr:
     name: str
 
 
-Operand: TypeAlias = Arg | Receiver | Attr | Const | Owner | OwnerAttr
+@dataclass(frozen=True, slots=True)
+class ArgAttr:
+    """An attribute of an argument (`plugin.num_steps`), or the item of that name if the argument is a dictionary."""
+
+    name: str
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """The number of ranks (world size), as an attribute that frameworks keep (`accelerator.num_processes`)."""
+
+
+Operand: TypeAlias = Arg | Receiver | Attr | Const | Owner | OwnerAttr | ArgAttr | Ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +244,8 @@ class Make:
     """The call makes an object of a role.
 
     `of` are operands it is tied to (an optimizer's parameters, a scheduler's optimizer, a loader's dataset);
-    `attributes` copies arguments into attributes of the new object; `facts` are constant attributes of it
-    ("finite": True for a loader).
+    `attributes` copies operands into attributes of the new object; a `Const` is a fact about it ("finite" for a
+    loader).
     """
 
     role: Role
@@ -248,10 +261,16 @@ class Wrap:
 
     `roles` maps an old role to the canonical class of the wrapped object; objects of other roles pass through
     unchanged. The receiver (if any) becomes the owner. Several positional arguments come back as a tuple.
+    `classes`, if not empty, is parallel to `operands` and names the class of each by its position, whatever its role
+    was; "" there decides by role. `attributes` are those of each wrapped object. With `in_place` the argument itself
+    changes its class (`fully_shard(model)`).
     """
 
     operands: tuple[Operand, ...]  # Arg("*args") stands for all positional arguments
     roles: tuple[tuple[Role, str], ...]
+    classes: tuple[str, ...] = ()
+    attributes: tuple[tuple[str, Operand], ...] = ()
+    in_place: bool = False
     when: tuple[Condition, ...] = ()
 
 
@@ -267,8 +286,9 @@ class Yields:
 class Iterate:
     """The call returns an iterable over its operands.
 
-    `kind` is "enumerate", "zip", "islice", "iter", "chain", "pass" (tqdm, prefetchers), "cycle", "reversed", "batched".
-    `start` is enumerate's or islice's start, `stop` islice's stop.
+    `kind` is "enumerate", "zip", "islice", "iter", "chain", "pass" (tqdm, prefetchers), "cycle", "reversed", "batched",
+    "repeat"; "next" returns the next element instead. `start` is enumerate's or islice's start, `stop` islice's stop or
+    the length of a batch of "batched".
     """
 
     kind: str
@@ -337,6 +357,39 @@ class Draw:
 
 
 @dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """The spelled-out form of an operator: `torch.div(loss, n)`, `labels.ne(-100)`, `total.add_(n)`.
+
+    `operator` is the Python spelling (`/`, `!=`, ...). With `in_place` the left operand itself is changed, too.
+    """
+
+    operator: str
+    left: Operand
+    right: Operand
+    in_place: bool = False
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Clamp:
+    """The call yields its operand kept between two bounds (`count.clamp(min=1)`)."""
+
+    operand: Operand
+    low: Operand | None = None
+    high: Operand | None = None
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RankDivisor:
+    """Gradients of the wrapped model are summed over the ranks and divided by `by`, no longer by their number."""
+
+    model: Operand
+    by: Operand
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class NoGrad:
     """Entering turns gradients off (`torch.no_grad`, `inference_mode`)."""
 
@@ -374,6 +427,9 @@ Effect: TypeAlias = (
     | Detach
     | Same
     | Draw
+    | Arithmetic
+    | Clamp
+    | RankDivisor
     | NoGrad
     | Forget
 )
@@ -384,8 +440,10 @@ class Row:
     """What one library call does.
 
     `call` is a canonical dotted name: a function, a class (its constructor) or `package.Class.method`. `aliases` are
-    other names of the same thing. `undo` holds on leaving the `with` block, if the call is used as a context manager.
-    `assumes` are printed with every proof that used the row. `versions` is a PEP 440 specifier, "" for all.
+    other names of the same thing. `Class.attribute.__set__` is the assignment of an attribute, its parameter `value`.
+    A row whose `does` is empty is known to leave losses, gradients and clocks alone. `undo` holds on leaving the
+    `with` block, if the call is used as a context manager. `assumes` are printed with every proof that used the row.
+    `versions` is a PEP 440 specifier, "" for all.
     """
 
     call: str
@@ -410,3 +468,23 @@ class ClassRow:
     role: Role | None = None
     attributes: tuple[tuple[str, Operand], ...] = ()
     aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PatternRow:
+    """Names that no row lists but whose meaning is plain: `torch.optim.Foo` is taken for an optimizer.
+
+    `pattern` is a glob over the canonical name (`*` does not cross a dot), `like` the call of the row, and the class,
+    that stands in for it.
+    """
+
+    pattern: str
+    like: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """A dotted prefix under which the same things can be imported: `pytorch_lightning` is `lightning.pytorch`."""
+
+    old: str
+    new: str

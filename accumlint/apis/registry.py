@@ -1,0 +1,211 @@
+"""All tables together: what a call by canonical name, or a method of a class, does.
+
+A table is any module of this folder that has `ROWS`; it may have `CLASSES`, `PATTERNS` and `RENAMES` too. Dropping a
+file in is enough.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TypeVar
+
+from accumlint import apis
+from accumlint.apis.language import ClassRow, Make, Operand, PatternRow, Rename, Role, Row
+from accumlint.apis.signature import Signature, parse_signature
+
+T = TypeVar("T")
+ANY_RECEIVER = "torch.Tensor"
+"""The class whose methods are assumed of a receiver of which nothing is known."""
+
+
+class TableError(Exception):
+    """The tables contradict themselves: a fault of ours, never of the user's code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One module of rows."""
+
+    name: str
+    rows: tuple[Row, ...]
+    classes: tuple[ClassRow, ...] = ()
+    patterns: tuple[PatternRow, ...] = ()
+    renames: tuple[Rename, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """Look-ups over a set of tables. Build it with `load`, or with `of` from tables of your own."""
+
+    tables: tuple[Table, ...]
+    _rows: dict[str, Row] = field(repr=False)
+    _classes: dict[str, ClassRow] = field(repr=False)
+    _renames: dict[str, str] = field(repr=False)
+    _patterns: tuple[tuple[re.Pattern[str], str], ...] = field(repr=False)
+
+    @classmethod
+    def of(cls, tables: tuple[Table, ...]) -> Registry:
+        """Join tables.
+
+        Raises:
+            TableError: two rows, classes or renamings claim one name, or a pattern stands for no row.
+        """
+        rows: dict[str, Row] = {}
+        classes: dict[str, ClassRow] = {}
+        renames: dict[str, str] = {}
+        for table in tables:
+            for row in table.rows:
+                _claim(rows, row.call, row, table)
+                for alias in row.aliases:
+                    _claim(renames, alias, row.call, table)
+            for known in table.classes:
+                _claim(classes, known.name, known, table)
+                for alias in known.aliases:
+                    if renames.get(alias) != known.name:
+                        _claim(renames, alias, known.name, table)
+            for rename in table.renames:
+                _claim(renames, rename.old, rename.new, table)
+        for name in renames.keys() & (rows.keys() | classes.keys()):
+            raise TableError(f"{name} is a row, and an alias of {renames[name]}")
+        patterns = tuple(
+            (re.compile(re.escape(p.pattern).replace(r"\*", r"[^.]*")), p.like) for t in tables for p in t.patterns
+        )
+        for _, like in patterns:
+            if like not in rows:
+                raise TableError(f"a pattern stands for {like}, which is no row")
+        return cls(tables, rows, classes, renames, patterns)
+
+    def rows(self) -> Iterator[Row]:
+        """All rows, by table."""
+        return (row for table in self.tables for row in table.rows)
+
+    def canonical(self, name: str) -> str:
+        """The one name of a thing that can be imported under several; unknown names come back unchanged."""
+        for _ in range(8):
+            parts = name.split(".")
+            for length in range(len(parts), 0, -1):
+                renamed = self._renames.get(".".join(parts[:length]))
+                if renamed is not None:
+                    name = ".".join([renamed, *parts[length:]])
+                    break
+            else:
+                return name
+        raise TableError(f"renamings of {name} run in a circle")
+
+    def find(self, call: str) -> Row | None:
+        """The row of a function, of a constructor, or of `package.Class.method`, by dotted name."""
+        name = self.canonical(call)
+        row = self._rows.get(name)
+        if row is not None:
+            return row
+        like = self._like(name)
+        if like is not None:
+            return self._rows[like]
+        owner, _, method = name.rpartition(".")
+        return self.method(owner, method) if owner and self.is_class(owner) else None
+
+    def is_class(self, name: str) -> bool:
+        """Whether the tables know this class: by a class row, or by a constructor that makes an object."""
+        name = self.canonical(name)
+        if name in self._classes or self._like(name) is not None:
+            return True
+        row = self._rows.get(name)
+        return row is not None and any(isinstance(effect, Make) and not effect.canonical for effect in row.does)
+
+    def method(self, class_name: str, method: str) -> Row | None:
+        """The row of a method, walking the bases of the class."""
+        for name in self._lineage(class_name):
+            row = self._rows.get(f"{name}.{method}")
+            if row is not None:
+                return row
+        return None
+
+    def setter(self, class_name: str | None, attribute: str) -> Row | None:
+        """The row of an assignment to an attribute; without a class, the one that means the same on all of them."""
+        if class_name is not None:
+            return self.method(class_name, f"{attribute}.__set__")
+        found = [row for call, row in self._rows.items() if call.endswith(f".{attribute}.__set__")]
+        return found[0] if found and all(row.does == found[0].does for row in found) else None
+
+    def by_method(self, method: str) -> Row | None:
+        """The row of a method whose receiver is unknown, for the few that mean the same on any receiver."""
+        return self._rows.get(f"{ANY_RECEIVER}.{method}")
+
+    def attribute(self, class_name: str, attribute: str) -> Operand | None:
+        """What an attribute of a class holds before anything has set it."""
+        for name in self._lineage(class_name):
+            known = self._classes.get(name)
+            for key, operand in known.attributes if known else ():
+                if key == attribute:
+                    return operand
+        return None
+
+    def role_of(self, class_name: str) -> Role | None:
+        """What objects of a class are for."""
+        for name in self._lineage(class_name):
+            known = self._classes.get(name)
+            if known is not None and known.role is not None:
+                return known.role
+            row = self._rows.get(name)
+            for effect in row.does if row else ():
+                if isinstance(effect, Make):
+                    return effect.role
+        return None
+
+    def is_subclass(self, class_name: str, base: str) -> bool:
+        """Whether `base` is the class itself or among its bases."""
+        return self.canonical(base) in self._lineage(class_name)
+
+    def signature(self, row: Row) -> Signature:
+        return parse_signature(row.parameters)
+
+    def _like(self, name: str) -> str | None:
+        if name in self._rows or name in self._classes:
+            return None
+        return next((like for pattern, like in self._patterns if pattern.fullmatch(name)), None)
+
+    def _lineage(self, class_name: str) -> tuple[str, ...]:
+        """The class and its bases, nearest first; a class known only by a pattern is the one that stands in for it."""
+        todo = [self.canonical(class_name)]
+        seen: list[str] = []
+        while todo:
+            name = todo.pop(0)
+            name = self._like(name) or name
+            if name in seen:
+                continue
+            seen.append(name)
+            known = self._classes.get(name)
+            todo = [self.canonical(base) for base in known.bases] + todo if known else todo
+        return tuple(seen)
+
+
+@cache
+def load() -> Registry:
+    """The registry of all tables in this folder."""
+    return Registry.of(tuple(_read_tables()))
+
+
+def _read_tables() -> Iterator[Table]:
+    for module in sorted(pkgutil.iter_modules(apis.__path__), key=lambda module: module.name):
+        if module.name in {"language", "signature", "registry", "check"}:
+            continue
+        contents = vars(importlib.import_module(f"{apis.__name__}.{module.name}"))
+        if "ROWS" in contents:
+            yield Table(
+                module.name,
+                contents["ROWS"],
+                contents.get("CLASSES", ()),
+                contents.get("PATTERNS", ()),
+                contents.get("RENAMES", ()),
+            )
+
+
+def _claim(claims: dict[str, T], name: str, what: T, table: Table) -> None:
+    if name in claims:
+        raise TableError(f"{table.name}: {name} is described twice")
+    claims[name] = what
