@@ -474,7 +474,7 @@ class ClassRow:
 class PatternRow:
     """Names that no row lists but whose meaning is plain: `torch.optim.Foo` is taken for an optimizer.
 
-    `pattern` is a glob over the canonical name (`*` does not cross a dot), `like` the call of the row, and the class,
+    `pattern` is a glob over the canonical name (`*` does not cross a dot, `[A-Z]` is one capital), `like` the call of the row, and the class,
     that stands in for it.
     """
 

@@ -73,7 +73,9 @@ class Registry:
         for name in renames.keys() & (rows.keys() | classes.keys()):
             raise TableError(f"{name} is a row, and an alias of {renames[name]}")
         patterns = tuple(
-            (re.compile(re.escape(p.pattern).replace(r"\*", r"[^.]*")), p.like) for t in tables for p in t.patterns
+            (re.compile(p.pattern.replace(".", r"\.").replace("*", r"[^.]*")), p.like)
+            for table in tables
+            for p in table.patterns
         )
         for _, like in patterns:
             if like not in rows:
