@@ -1,0 +1,16 @@
+"""The rules, as the faces see them."""
+
+from __future__ import annotations
+
+from accumlint.rules import registry
+
+UNUSED_SUPPRESSION = "ACC901"
+
+
+def known_codes() -> frozenset[str]:
+    return frozenset(rule.code for rule in registry.all_rules())
+
+
+def default_codes() -> frozenset[str]:
+    """The codes that are reported where nothing is selected."""
+    return frozenset(rule.code for rule in registry.all_rules() if not rule.opt_in and not rule.preview)

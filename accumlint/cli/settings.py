@@ -1,0 +1,154 @@
+"""What one run does: flags laid over the configuration, checked and frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from accumlint.cli import config
+from accumlint.cli.config import Configuration
+from accumlint.cli.errors import UsageError
+from accumlint.cli.rules import default_codes, known_codes
+from accumlint.cli.selection import Layer, PerFileIgnores, check_prefixes, choose
+from accumlint.report.formats import FORMATS
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The effective settings of `check`; `--show-settings` prints them."""
+
+    paths: tuple[str, ...]
+    codes: frozenset[str]
+    per_file_ignores: PerFileIgnores
+    ignores_shown: Mapping[str, tuple[str, ...]]
+    exclude: tuple[str, ...] | None
+    extend_exclude: tuple[str, ...]
+    force_exclude: bool
+    respect_gitignore: bool
+    output_format: str
+    output_file: Path | None
+    fix: bool
+    unsafe_fixes: bool
+    diff: bool
+    confirm: bool
+    strategy: str
+    require: str | None
+    loss_contracts: Mapping[str, str]
+    safe_codes: frozenset[str]
+    unsafe_codes: frozenset[str]
+    stdin_filename: str
+    baseline: Path | None
+    root: Path
+    config_file: Path | None
+    verbose: int = 0
+    quiet: int = 0
+    flags: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def repairs(self) -> bool:
+        """Whether repairs have to be planned and proved at all."""
+        return self.fix or self.diff or self.confirm or FORMATS[self.output_format].repairs
+
+    @property
+    def confirms(self) -> bool:
+        """Whether repairs are also executed with torch: where they may be applied, and on request."""
+        return self.fix or self.diff or self.confirm
+
+
+def gather(flags: Mapping[str, Any]) -> Settings:
+    """The settings from the flags of `check` and the configuration that they lead to."""
+    known = known_codes()
+    configuration = _configuration(flags, known)
+    paths: tuple[str, ...] = flags["paths"] or (".",)
+    fix = _either(flags["fix"], configuration.get("fix", False)) or bool(flags["unsafe_fixes"])
+    ignores = {**configuration.get("per-file-ignores", {}), **_pairs(flags["per_file_ignores"], known)}
+    baseline = flags["baseline"] or configuration.get("baseline")
+    return Settings(
+        paths=paths,
+        codes=_codes(flags, configuration, known),
+        per_file_ignores=PerFileIgnores(ignores, configuration.root),
+        ignores_shown=ignores,
+        exclude=_split(flags["exclude"]) or configuration.get("exclude"),
+        extend_exclude=(*configuration.get("extend-exclude", ()), *_split(flags["extend_exclude"])),
+        force_exclude=_either(flags["force_exclude"], configuration.get("force-exclude", False)),
+        respect_gitignore=_either(flags["respect_gitignore"], configuration.get("respect-gitignore", True)),
+        output_format=flags["output_format"] or configuration.get("output-format", "full"),
+        output_file=Path(flags["output_file"]) if flags["output_file"] else None,
+        fix=fix and not flags["diff"],
+        unsafe_fixes=_either(flags["unsafe_fixes"], configuration.get("unsafe-fixes", False)),
+        diff=flags["diff"],
+        confirm=flags["confirm"],
+        strategy=flags["strategy"] or configuration.get("strategy", "deferred"),
+        require=flags["require"] or configuration.get("require"),
+        loss_contracts=configuration.get("loss-contracts", {}),
+        safe_codes=choose([Layer(configuration.get("extend-safe-fixes", ()))], frozenset(), known),
+        unsafe_codes=choose([Layer(configuration.get("extend-unsafe-fixes", ()))], frozenset(), known),
+        stdin_filename=flags["stdin_filename"] or "-",
+        baseline=configuration.root / baseline if baseline and not flags["baseline"] else _path(baseline),
+        root=configuration.root,
+        config_file=configuration.path,
+        verbose=flags["verbose"],
+        quiet=flags["quiet"],
+        flags=flags,
+    )
+
+
+def _configuration(flags: Mapping[str, Any], known: frozenset[str]) -> Configuration:
+    if flags["isolated"]:
+        if flags["config"]:
+            raise UsageError("--isolated and --config exclude each other")
+        return Configuration()
+    if flags["config"]:
+        return config.read(Path(flags["config"]), known)
+    found = config.find(_start(flags))
+    return config.read(found, known) if found else Configuration()
+
+
+def _start(flags: Mapping[str, Any]) -> Path:
+    """Where the search for pyproject.toml begins: the folder that holds all paths, as a user expects of one run."""
+    shown = [flags["stdin_filename"] or "." if path == "-" else path for path in flags["paths"] or (".",)]
+    folders = [path if path.is_dir() else path.parent for path in (Path(text).absolute() for text in shown)]
+    common = folders[0]
+    for folder in folders[1:]:
+        while common != folder and common not in folder.parents:
+            common = common.parent
+    return common
+
+
+def _codes(flags: Mapping[str, Any], configuration: Configuration, known: frozenset[str]) -> frozenset[str]:
+    flag_select = _split(flags["select"])
+    layers = [
+        Layer(configuration.get("select"), configuration.get("extend-select", ()), configuration.get("ignore", ())),
+        Layer(
+            check_prefixes(flag_select, known, "--select") if flags["select"] is not None else None,
+            check_prefixes(_split(flags["extend_select"]), known, "--extend-select"),
+            check_prefixes(_split(flags["ignore"]), known, "--ignore"),
+        ),
+    ]
+    return choose(layers, default_codes(), known)
+
+
+def _pairs(text: str | None, known: frozenset[str]) -> dict[str, tuple[str, ...]]:
+    """`--per-file-ignores 'tests/**:ACC1,*.ipynb:ACC404'` as a table."""
+    pairs: dict[str, tuple[str, ...]] = {}
+    for item in _split(text):
+        pattern, colon, code = item.rpartition(":")
+        if not colon or not pattern:
+            raise UsageError(f'--per-file-ignores: expected PATTERN:CODE, not "{item}"')
+        pairs[pattern] = (*pairs.get(pattern, ()), *check_prefixes([code], known, "--per-file-ignores"))
+    return pairs
+
+
+def _split(value: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    texts = (value,) if isinstance(value, str) else value or ()
+    return tuple(item.strip() for text in texts for item in text.split(",") if item.strip())
+
+
+def _either(flag: bool | None, otherwise: bool) -> bool:
+    return otherwise if flag is None else flag
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None
