@@ -1,0 +1,24 @@
+"""Lowering: a concrete module to IR statements and the table that leads back.
+
+`Table` hands out the ids: one for each IR node, in the order of lowering, which is the order of the source (a parent
+before its parts). It also bounds the depth of the IR, so that every layer above may recurse over a node without fear.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from accumlint.reading import ir
+from accumlint.reading.syntax import ConcreteSyntax
+from accumlint.reading.table import Table, TooDeepError
+
+__all__ = ["Table", "TooDeepError", "lower_module"]
+
+
+def lower_module(module: cst.Module) -> tuple[tuple[ir.Statement, ...], ConcreteSyntax]:
+    """Lower every statement of `module`. Raises `TooDeepError` for nesting beyond `table.MAX_DEPTH`."""
+    from accumlint.reading.statements import lower_statements
+
+    table = Table()
+    body = lower_statements(table, module.body)
+    return body, ConcreteSyntax(module, table.nodes)

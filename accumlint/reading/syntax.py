@@ -1,0 +1,42 @@
+"""`ConcreteSyntax`: from a `NodeId` back to the concrete node, its position and its text, each computed on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from accumlint.reading import ir
+from accumlint.reading.program import Span
+from accumlint.reading.spans import compute_spans
+from accumlint.reading.text import header_text
+
+
+class ConcreteSyntax:
+    """Implements `program.Syntax`. `node` and `module` are for `repair/`."""
+
+    __slots__ = ("_nodes", "_spans", "_texts", "module")
+
+    def __init__(self, module: cst.Module, nodes: Sequence[cst.CSTNode]) -> None:
+        self.module = module
+        self._nodes = nodes
+        self._spans: list[Span] | None = None
+        self._texts: dict[ir.NodeId, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def node(self, node: ir.NodeId) -> cst.CSTNode:
+        return self._nodes[node]
+
+    def span(self, node: ir.NodeId) -> Span:
+        """The first call computes the positions of all nodes in one pass."""
+        if self._spans is None:
+            self._spans = compute_spans(self.module, self._nodes)
+        return self._spans[node]
+
+    def text(self, node: ir.NodeId) -> str:
+        text = self._texts.get(node)
+        if text is None:
+            text = self._texts[node] = header_text(self.module, self._nodes[node])
+        return text

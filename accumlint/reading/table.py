@@ -1,0 +1,34 @@
+"""The table of concrete nodes that lowering fills; a `NodeId` is an index into it."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from accumlint.reading import ir
+
+MAX_DEPTH = 200
+"""No IR node lies deeper than this (statements and expressions counted together, an `elif` as one level)."""
+
+
+class TooDeepError(Exception):
+    """The source nests deeper than `MAX_DEPTH`."""
+
+
+class Table:
+    """Hands out node ids in order, bounds the depth, and remembers whether the current function yields."""
+
+    __slots__ = ("depth", "nodes", "yields")
+
+    def __init__(self) -> None:
+        self.nodes: list[cst.CSTNode] = []
+        self.depth = 0
+        self.yields = False
+
+    def add(self, node: cst.CSTNode) -> ir.NodeId:
+        self.nodes.append(node)
+        return len(self.nodes) - 1
+
+    def enter(self) -> None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise TooDeepError
