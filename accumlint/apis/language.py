@@ -287,8 +287,8 @@ class Iterate:
     """The call returns an iterable over its operands.
 
     `kind` is "enumerate", "zip", "islice", "iter", "chain", "pass" (tqdm, prefetchers), "cycle", "reversed", "batched",
-    "repeat"; "next" returns the next element instead. `start` is enumerate's or islice's start, `stop` islice's stop or
-    the length of a batch of "batched".
+    "repeat", "range"; "next" returns the next element instead. `start` is enumerate's or islice's start, `stop`
+    islice's stop or the length of a batch of "batched".
     """
 
     kind: str
@@ -474,8 +474,8 @@ class ClassRow:
 class PatternRow:
     """Names that no row lists but whose meaning is plain: `torch.optim.Foo` is taken for an optimizer.
 
-    `pattern` is a glob over the canonical name (`*` does not cross a dot, `[A-Z]` is one capital), `like` the call of the row, and the class,
-    that stands in for it.
+    `pattern` is a glob over the canonical name (`*` does not cross a dot, `[A-Z]` is one capital), `like` the call of
+    the row, and the class, that stands in for it.
     """
 
     pattern: str

@@ -15,10 +15,12 @@ from accumlint.apis.language import (
     ScaleLoss,
     Step,
     Unscale,
+    Yields,
 )
 
 SCALER = "torch.amp.GradScaler"
 ENABLED = ("enabled", Arg("enabled"))
+IN_USE = (Is(Attr("enabled"), False, negated=True, unknown=True),)
 SOURCE = "torch 2.13.0, amp/grad_scaler.py"
 AUTOCAST = "torch 2.13.0, amp/autocast_mode.py"
 OPTIONS = "init_scale=65536.0, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000, enabled=True"
@@ -40,18 +42,26 @@ ROWS = (
         "torch 2.13.0, distributed/fsdp/sharded_grad_scaler.py",
         (Make(Role.SCALER, attributes=(ENABLED,), canonical=SCALER),),
     ),
-    Row(f"{SCALER}.scale", "outputs", f"{SOURCE}:302-361", (ScaleLoss(Arg("outputs"), Receiver()),)),
+    Row(
+        f"{SCALER}.scale",
+        "outputs",
+        f"{SOURCE}:302-361",
+        (
+            ScaleLoss(Arg("outputs"), Receiver(), when=IN_USE),
+            Yields(Arg("outputs"), when=(Is(Attr("enabled"), False),)),
+        ),
+    ),
     Row(
         f"{SCALER}.unscale_",
         "optimizer",
         f"{SOURCE}:302-361",
-        (Unscale(Arg("optimizer"), when=(Is(Attr("enabled"), False, negated=True, unknown=True),)),),
+        (Unscale(Arg("optimizer"), when=IN_USE),),
     ),
     Row(
         f"{SCALER}.step",
         "optimizer, *args, **kwargs",
         f"{SOURCE}:375-482",
-        (Unscale(Arg("optimizer"), unless_done=True), Step(Arg("optimizer"))),
+        (Unscale(Arg("optimizer"), unless_done=True, when=IN_USE), Step(Arg("optimizer"))),
         assumes=("no inf or nan in the window, so the step is not skipped",),
     ),
     Row(f"{SCALER}.update", "new_scale=None", f"{SOURCE}:484", (Advance("scaler", Receiver()),)),
