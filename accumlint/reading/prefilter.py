@@ -1,0 +1,102 @@
+"""Two cheap gates before a file is read: words in its bytes, then its `ast`.
+
+Both answer with a `Gate`: what the file could hold. They are conservative: a word is demanded only where a finding is
+impossible without it. A bare `.step(` is a bad word (environments, profilers, progress bars, schedulers), but without
+the letters "step" no optimizer steps in a file, and `backward` alone is not enough.
+
+- LOOP: an update needs a backward pass: `backward` in any spelling (`loss.backward()`, `manual_backward`,
+  `accelerator.backward`, `forward_backward_func`, `scaler.scale(loss).backward`), or a call that hides it behind a
+  scaler object (timm, MAE: `loss_scaler(loss, optimizer, update_grad=...)`), and something named step.
+- TRAINER: a method `compute_loss` or `training_step` that a trainer drives.
+- HEAD: a `forward` with `**kwargs` that returns a loss (ACC108).
+
+`benchmarks/gates.py` counts what each gate lets through over a tree and what it costs.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from enum import Flag
+
+
+class Gate(Flag):
+    """What a file could hold; falsy if nothing of interest."""
+
+    NONE = 0
+    LOOP = 1
+    TRAINER = 2
+    HEAD = 4
+    ALL = 7
+
+
+HIDDEN_BACKWARD = ("update_grad", "need_update", "loss_scaler")
+"""Words of a call that runs the backward pass itself; keywords, but for the last, the usual name of such an object."""
+
+TRAINER_METHODS = ("compute_loss", "training_step")
+
+_HIDDEN_WORDS = tuple(word.encode() for word in HIDDEN_BACKWARD)
+_TRAINER_WORDS = tuple(word.encode() for word in TRAINER_METHODS)
+
+
+def may_train(data: bytes) -> Gate:
+    """What a file of these bytes (UTF-8 or another superset of ASCII) could hold. Costs `in` tests only."""
+    gate = Gate.NONE
+    if (b"backward" in data and b"step" in data) or any(word in data for word in _HIDDEN_WORDS):
+        gate |= Gate.LOOP
+    if any(word in data for word in _TRAINER_WORDS):
+        gate |= Gate.TRAINER
+    if b"kwargs" in data and b"def forward" in data and b"loss" in data:
+        gate |= Gate.HEAD
+    return gate
+
+
+def worth_reading(text: str, gate: Gate = Gate.ALL) -> Gate:
+    """Narrow `gate` by syntax. A text that `ast` refuses passes, so that `read_module` reports why."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return gate
+    found = Gate.NONE
+    wanted = gate
+    pending: list[ast.AST] = [tree]
+    while pending and found != wanted:
+        node = pending.pop()
+        found |= _gate_of(node) & wanted
+        pending.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def _gate_of(node: ast.AST) -> Gate:
+    match node:
+        case ast.Attribute(attr=name) | ast.Call(func=ast.Name(id=name)) if "backward" in name.lower():
+            return Gate.LOOP
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if name in HIDDEN_BACKWARD:
+            return Gate.LOOP
+        case ast.keyword(arg=str(name)) if name in HIDDEN_BACKWARD:
+            return Gate.LOOP
+        case ast.ClassDef():
+            return _gate_of_class(node)
+        case _:
+            return Gate.NONE
+
+
+def _gate_of_class(node: ast.ClassDef) -> Gate:
+    gate = Gate.NONE
+    for method in node.body:
+        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
+            if method.name in TRAINER_METHODS:
+                gate |= Gate.TRAINER
+            elif method.name == "forward" and method.args.kwarg is not None and _mentions_loss(method):
+                gate |= Gate.HEAD
+    return gate
+
+
+def _mentions_loss(function: ast.AST) -> bool:
+    return any(
+        (isinstance(node, ast.Name) and "loss" in node.id.lower())
+        or (isinstance(node, ast.Attribute) and "loss" in node.attr.lower())
+        for node in ast.walk(function)
+    )

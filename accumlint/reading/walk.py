@@ -1,0 +1,138 @@
+"""Walking over IR nodes: direct children in the order of the source, and everything below a node, without recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
+
+from accumlint.reading import ir
+
+Node: TypeAlias = ir.Statement | ir.Expression
+
+SCOPES = (ir.Function, ir.Class, ir.Lambda)
+
+
+def children(node: Node) -> list[Node]:
+    """The statements and expressions directly inside `node`, ids ascending.
+
+    Arguments, parameters, clauses, handlers and cases are no nodes: what they hold counts as a child itself.
+    """
+    return _CHILDREN[type(node)](node)
+
+
+def walk(root: Node | Iterable[Node], *, into_scopes: bool = True) -> Iterator[Node]:
+    """`root` (a node or several, such as a body) and all below, a parent before its parts, ids ascending.
+
+    With `into_scopes=False` a function, class or lambda below the root is yielded but not entered, though its
+    decorators, bases, defaults and annotations are: they run where it stands.
+    """
+    roots = list(root) if isinstance(root, Iterable) else [root]
+    own = {id(each) for each in roots}
+    pending = roots[::-1]
+    while pending:
+        node = pending.pop()
+        yield node
+        if not into_scopes and isinstance(node, SCOPES) and id(node) not in own:
+            pending.extend(reversed(surroundings(node)))
+        else:
+            pending.extend(reversed(_CHILDREN[type(node)](node)))
+
+
+def surroundings(node: ir.Function | ir.Class | ir.Lambda) -> list[Node]:
+    """What a scope evaluates outside itself: decorators, bases, keywords, defaults, annotations."""
+    if isinstance(node, ir.Lambda):
+        return _parameters(node.parameters)
+    if isinstance(node, ir.Function):
+        return [*node.decorators, *_parameters(node.parameters)]
+    return [*node.decorators, *node.bases, *(argument.value for argument in node.keywords)]
+
+
+def dotted(node: ir.Expression) -> str | None:
+    """`a.b.c` for a chain of attributes on a name, else None."""
+    parts: list[str] = []
+    while isinstance(node, ir.Attribute):
+        parts.append(node.name)
+        node = node.value
+    if not isinstance(node, ir.Name):
+        return None
+    parts.append(node.id)
+    return ".".join(reversed(parts))
+
+
+def _none(node: Any) -> list[Node]:
+    return []
+
+
+def _some(*parts: ir.Expression | None) -> list[Node]:
+    return [part for part in parts if part is not None]
+
+
+def _parameters(parameters: Iterable[ir.Parameter]) -> list[Node]:
+    return [part for each in parameters for part in _some(each.annotation, each.default)]
+
+
+def _clauses(node: ir.Comprehension) -> list[Node]:
+    found = _some(node.element, node.value)
+    for clause in node.clauses:
+        found += (clause.target, clause.iterable, *clause.conditions)
+    return found
+
+
+def _try(node: ir.Try) -> list[Node]:
+    found: list[Node] = [*node.body]
+    for handler in node.handlers:
+        found += (*_some(handler.kind), *handler.body)
+    return [*found, *node.orelse, *node.final]
+
+
+def _match(node: ir.Match) -> list[Node]:
+    found: list[Node] = [node.subject]
+    for case in node.cases:
+        found += (*_some(case.value, case.guard), *case.body)
+    return found
+
+
+_CHILDREN: dict[type, Callable[[Any], list[Node]]] = {
+    ir.Constant: _none,
+    ir.Name: _none,
+    ir.Attribute: lambda node: [node.value],
+    ir.Call: lambda node: [node.function, *[argument.value for argument in node.arguments]],
+    ir.Binary: lambda node: [node.left, node.right],
+    ir.Unary: lambda node: [node.operand],
+    ir.Boolean: lambda node: [*node.values],
+    ir.Compare: lambda node: [node.left, *node.comparators],
+    ir.Subscript: lambda node: [node.value, node.index],
+    ir.Slice: lambda node: _some(node.lower, node.upper, node.step),
+    ir.Conditional: lambda node: [node.body, node.test, node.orelse],
+    ir.Display: lambda node: [*node.elements],
+    ir.DictDisplay: lambda node: [part for item in node.items for part in _some(*item)],
+    ir.Comprehension: _clauses,
+    ir.Lambda: lambda node: [*_parameters(node.parameters), node.body],
+    ir.Walrus: lambda node: [node.target, node.value],
+    ir.Formatted: lambda node: [*node.values],
+    ir.Starred: lambda node: [node.value],
+    ir.Await: lambda node: [node.value],
+    ir.Yield: lambda node: _some(node.value),
+    ir.Unread: lambda node: [*node.values],
+    ir.Assign: lambda node: [*node.targets, *_some(node.annotation), node.value],
+    ir.Declare: lambda node: [node.target, node.annotation],
+    ir.Augment: lambda node: [node.target, node.value],
+    ir.Evaluate: lambda node: [node.value],
+    ir.If: lambda node: [node.test, *node.body, *node.orelse],
+    ir.For: lambda node: [node.target, node.iterable, *node.body, *node.orelse],
+    ir.While: lambda node: [node.test, *node.body, *node.orelse],
+    ir.With: lambda node: [*[part for item in node.items for part in _some(*item)], *node.body],
+    ir.Try: _try,
+    ir.Match: _match,
+    ir.Return: lambda node: _some(node.value),
+    ir.Raise: lambda node: _some(node.value),
+    ir.Assert: lambda node: [node.test],
+    ir.Delete: lambda node: [*node.targets],
+    ir.Break: _none,
+    ir.Continue: _none,
+    ir.Pass: _none,
+    ir.Import: _none,
+    ir.Scope: _none,
+    ir.Function: lambda node: [*surroundings(node), *node.body],
+    ir.Class: lambda node: [*surroundings(node), *node.body],
+}
