@@ -21,12 +21,12 @@ def debugging() -> bool:
     return os.environ.get("ACCUMLINT_DEBUG", "") not in ("", "0")
 
 
-def describe_fault(error: BaseException, doing: str) -> str:
+def describe_fault(error: BaseException) -> str:
     """One line for a fault of our own; with ACCUMLINT_DEBUG=1 the traceback goes to stderr as well."""
     if debugging():
         traceback.print_exception(error, file=sys.stderr)
     what = f"{type(error).__name__}: {error}".splitlines()[0] if str(error) else type(error).__name__
-    return f"internal error{doing}: {what}; please report this, with the output of ACCUMLINT_DEBUG=1"
+    return f"{what}; please report this, with the output of ACCUMLINT_DEBUG=1"
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -1,26 +1,73 @@
-"""The files of a run."""
+"""The files of a run, under the names that the user sees."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+import sys
+from dataclasses import dataclass
 from pathlib import Path
 
+from accumlint.cli.errors import UsageError
 from accumlint.cli.settings import Settings
+from accumlint.findings import Problem
+from accumlint.source.discover import DEFAULT_EXCLUDE, PathProblem, Selection, discover
+from accumlint.source.notebook import read_bytes, read_path
 from accumlint.source.text import SourceText
 
+STDIN = "-"
 
-def find_files(settings: Settings) -> Iterator[Path]:
-    for text in settings.paths:
-        path = Path(text)
-        if path.is_dir():
-            for folder, folders, names in os.walk(path):
-                folders[:] = sorted(name for name in folders if not name.startswith("."))
-                yield from (Path(folder) / name for name in sorted(names) if name.endswith((".py", ".pyi")))
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A file, or what came over stdin (then with its bytes). `shown` is relative to the working directory."""
+
+    path: Path
+    shown: str
+    data: bytes | None = None
+
+    @property
+    def is_stdin(self) -> bool:
+        return self.data is not None
+
+    def read(self) -> SourceText:
+        """Raises SourceError, or NotPythonError for a notebook of another language."""
+        return read_path(self.path) if self.data is None else read_bytes(self.shown, self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    files: tuple[Input, ...]
+    problems: tuple[Problem, ...] = ()
+
+
+def find_inputs(settings: Settings) -> Inputs:
+    """The files to check and the paths that could not be looked at. Reads stdin if that is the path."""
+    if STDIN in settings.paths:
+        if len(settings.paths) > 1:
+            raise UsageError("stdin (-) cannot be checked together with other paths")
+        name = settings.stdin_filename
+        return Inputs((Input(Path(name), name, sys.stdin.buffer.read()),))
+    selection = Selection(
+        exclude=DEFAULT_EXCLUDE if settings.exclude is None else settings.exclude,
+        extend_exclude=settings.extend_exclude,
+        respect_gitignore=settings.respect_gitignore,
+        force_exclude=settings.force_exclude,
+        root=settings.root,
+    )
+    files: list[Input] = []
+    problems: list[Problem] = []
+    for item in discover(settings.paths, selection):
+        if isinstance(item, PathProblem):
+            problems.append(Problem(shown_name(item.path), item.message))
         else:
-            yield path
+            files.append(Input(item, shown_name(item)))
+    return Inputs(tuple(files), tuple(problems))
 
 
-def load(path: Path, shown: str) -> SourceText:
-    """Raises SourceError."""
-    return SourceText.from_path(path)
+def shown_name(path: Path) -> str:
+    """The path as it was given; an absolute one below the working directory is shortened."""
+    if path.is_absolute():
+        try:
+            return str(path.relative_to(Path.cwd()))
+        except ValueError:
+            return str(path)
+    return str(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from importlib import import_module
@@ -51,6 +52,9 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 def run(arguments: list[str] | None = None) -> int:
     """The exit code of a command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names of files and lines of source may hold what it cannot encode
+            stream.reconfigure(errors="backslashreplace")
     try:
         status = cli.main(arguments, prog_name="accumlint", standalone_mode=False)
         sys.stdout.flush()
@@ -69,7 +73,7 @@ def run(arguments: list[str] | None = None) -> int:
         name = f"{error.filename}: " if error.filename else ""
         _say(f"error: {name}{error.strerror or error}")
     except Exception as error:  # the last fence: a fault of ours is said as such and never looks like a clean run
-        _say(describe_fault(error, ""))
+        _say(f"internal error: {describe_fault(error)}")
     return ERROR
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from accumlint.rules import registry
 
-UNUSED_SUPPRESSION = "ACC901"
-
 
 def known_codes() -> frozenset[str]:
     return frozenset(rule.code for rule in registry.all_rules())

@@ -76,10 +76,10 @@ def _repair(file: CheckedFile, finding: Finding, fix: Fix) -> Iterator[Line]:
     applicability = file.applicability(finding) or Applicability.DISPLAY
     style = "safe" if applicability is Applicability.SAFE else "unsafe"
     word = {Applicability.SAFE: "safe", Applicability.UNSAFE: "unsafe", Applicability.DISPLAY: "display only"}
-    established = established_checks(certificate) or "nothing established"
+    established = established_checks(certificate)
     yield line(
         Piece("   = ", "gutter"), Piece("repair", "help"), ": ", Piece(word[applicability], style),
-        f" ({established}): {fix.message}",
+        f" ({established}): {fix.message}" if established else f": {fix.message}",
     )  # fmt: skip
     for text in details(certificate):
         yield line(Piece("     ", "gutter"), text)

@@ -44,6 +44,7 @@ def _codes(flag: str, text: str) -> Callable[[Callable[..., int]], Callable[...,
 @click.option("--add-noqa", is_flag=True, help="Add a noqa comment to each line with a finding.")
 @click.option("--baseline", metavar="FILE", help="Leave out the findings that this file lists.")
 @click.option("--write-baseline", is_flag=True, help="Write the findings to the baseline file.")
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Processes; 1 starts none.  [default: as is worth it]")
 @click.option("-n", "--no-cache", is_flag=True, help="Accepted as ruff's; there is no cache.")
 @click.option("-q", "--quiet", count=True, help="Findings only; twice: nothing but errors.")
 @click.option("-v", "--verbose", count=True, help="List the loops that were not reached, and why.")

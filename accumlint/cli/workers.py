@@ -1,0 +1,66 @@
+"""Processes for long runs. A short run, or a few files as pre-commit hands them over, starts none."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from itertools import repeat
+
+from accumlint.cli.inputs import Input
+from accumlint.cli.processing import Outcome, process
+from accumlint.cli.settings import Settings
+from accumlint.findings import Problem
+from accumlint.report.model import CheckedFile
+
+PATIENCE = 1.5  # seconds of work in this process before others are started
+FEWEST = 8  # files that must be left for it
+
+
+def process_all(inputs: Sequence[Input], settings: Settings, jobs: int | None) -> Iterator[Outcome]:
+    """The outcomes in the order of the inputs. `jobs` 1 starts no process; None starts one a core if it is worth it."""
+    begin = time.monotonic()
+    done = 0
+    workers = jobs or _cores()
+    for found in inputs:
+        late = time.monotonic() - begin > PATIENCE or jobs is not None
+        if workers > 1 and late and len(inputs) - done >= FEWEST:
+            break
+        yield process(found, settings)
+        done += 1
+    if done < len(inputs):
+        yield from _in_pool(inputs[done:], settings, workers)
+
+
+def _in_pool(inputs: Sequence[Input], settings: Settings, workers: int) -> Iterator[Outcome]:
+    done = 0
+    try:
+        with ProcessPoolExecutor(workers) as pool:
+            try:
+                for outcome in pool.map(process_lean, inputs, repeat(settings)):
+                    yield outcome
+                    done += 1
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    except BrokenProcessPool:
+        message = "a worker process died (out of memory?); try --jobs 1, and please report this"
+        for found in inputs[done:]:
+            yield Outcome(CheckedFile(found.shown, problems=[Problem(found.shown, message, internal=True)]))
+
+
+def process_lean(found: Input, settings: Settings) -> Outcome:
+    """As `process`, without the text of a file that nothing is printed of: it would cost more than its check."""
+    outcome = process(found, settings)
+    file = outcome.file
+    if file is not None and not file.findings and not file.loops and not file.problems:
+        file.source = None
+    return outcome
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

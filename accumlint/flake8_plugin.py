@@ -1,0 +1,78 @@
+"""The flake8 plugin: the same findings as `accumlint check`, through flake8's selection, noqa and output.
+
+A file without a training loop costs a search for a few words: libcst is imported only for the others, torch never.
+Which codes are reported is flake8's business (`select`, `extend-select`, `ignore`, `per-file-ignores`); opt-in rules
+are ignored unless they are selected. Repairs are `accumlint check --fix`'s: flake8 has none.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import Any, ClassVar, Protocol
+
+from accumlint import __version__
+
+Report = tuple[int, int, str, type[Any]]
+
+
+class OptionManager(Protocol):
+    """What is used of flake8's own."""
+
+    def extend_default_ignore(self, error_codes: list[str]) -> None: ...
+
+    def add_option(self, *args: Any, **kwargs: Any) -> None: ...
+
+
+class AnalysisError(Exception):
+    """A fault of accumlint; flake8 prints it with the plugin's and the file's name and stops."""
+
+
+class Plugin:
+    """What flake8 makes for each file."""
+
+    name = "accumlint"
+    version = __version__
+    _hints: ClassVar[bool] = False  # flake8 hands its options to the class
+
+    def __init__(self, tree: ast.AST, filename: str, lines: list[str]) -> None:
+        self._filename = filename
+        self._lines = lines
+
+    @staticmethod
+    def add_options(option_manager: OptionManager) -> None:
+        """Register the plugin's option, and the opt-in rules as ignored by default."""
+        from accumlint.rules.registry import all_rules
+
+        off = [rule.code for rule in all_rules() if rule.opt_in or rule.preview]
+        option_manager.extend_default_ignore(off)
+        option_manager.add_option(
+            "--accumlint-hints",
+            action="store_true",
+            default=False,
+            parse_from_config=True,
+            help="Add the shortest cure to each message of accumlint (ACC).",
+        )
+
+    @classmethod
+    def parse_options(cls, options: Namespace) -> None:
+        cls._hints = bool(options.accumlint_hints)
+
+    def run(self) -> Iterator[Report]:
+        """The findings: line from 1, column from 0. Raises AnalysisError for a fault of accumlint."""
+        from accumlint.analysis import Options, check_source
+        from accumlint.rules.registry import all_rules
+        from accumlint.source.text import SourceText
+
+        text = "".join(self._lines)
+        source = SourceText(self._filename, text.encode("utf-8", "surrogatepass"), text)
+        report = check_source(source, Options(codes=frozenset(rule.code for rule in all_rules())))
+        for problem in report.problems:
+            if problem.internal:
+                raise AnalysisError(f"accumlint: internal error: {problem.message}; please report this")
+            print(f"accumlint: {self._filename}:{problem.line}: {problem.message}", file=sys.stderr)
+        for finding in sorted(report.findings, key=lambda finding: (finding.span, finding.code)):
+            hint = f" (help: {finding.hint})" if self._hints and finding.hint else ""
+            yield finding.span.line, finding.span.column, f"{finding.code} {finding.message}{hint}", type(self)
