@@ -104,6 +104,7 @@ class Role(Enum):
     PREPARED_SCHEDULER = "prepared scheduler"
     TRAINER = "trainer"  # Lightning module or HF Trainer
     CONTEXT = "context manager"
+    COLLATOR = "collate function"
     STEPPER = "stepper"  # one call hides backward, clip and step (MAE / timm NativeScaler)
 
 
@@ -440,10 +441,11 @@ class Row:
     """What one library call does.
 
     `call` is a canonical dotted name: a function, a class (its constructor) or `package.Class.method`. `aliases` are
-    other names of the same thing. `Class.attribute.__set__` is the assignment of an attribute, its parameter `value`.
-    A row whose `does` is empty is known to leave losses, gradients and clocks alone. `undo` holds on leaving the
-    `with` block, if the call is used as a context manager. `assumes` are printed with every proof that used the row.
-    `versions` is a PEP 440 specifier, "" for all.
+    other names of the same thing. `Class.attribute.__set__` is the assignment of an attribute, its parameter `value`;
+    `Class.method.__return__` is what a framework does with the value that the user's method returns (Lightning's
+    `training_step`), its parameter `value`. A row whose `does` is empty is known to leave losses, gradients and clocks
+    alone. `undo` holds on leaving the `with` block, if the call is used as a context manager. `assumes` are printed
+    with every proof that used the row. `versions` is a PEP 440 specifier, "" for all.
     """
 
     call: str

@@ -134,6 +134,10 @@ class Registry:
         found = [row for call, row in self._rows.items() if call.endswith(f".{attribute}.__set__")]
         return found[0] if found and all(row.does == found[0].does for row in found) else None
 
+    def returned(self, class_name: str, method: str) -> Row | None:
+        """What the framework does with the value that the user's own method of a subclass returns."""
+        return self.method(class_name, f"{method}.__return__")
+
     def by_method(self, method: str) -> Row | None:
         """The row of a method whose receiver is unknown, for the few that mean the same on any receiver."""
         return self._rows.get(f"{ANY_RECEIVER}.{method}")

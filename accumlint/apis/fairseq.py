@@ -1,0 +1,45 @@
+"""fairseq: sums are normalised on the gradients by the optimizer's own `multiply_grads`."""
+
+from accumlint.apis.language import (
+    Arg,
+    Backward,
+    ClassRow,
+    Clear,
+    Clip,
+    Receiver,
+    Rename,
+    Role,
+    Row,
+    ScaleGradients,
+    Step,
+)
+
+OPTIMIZER = "fairseq.optim.FairseqOptimizer"
+SOURCE = "fairseq 0.12.2, optim/fairseq_optimizer.py"
+
+ROWS = (
+    Row(f"{OPTIMIZER}.backward", "loss", SOURCE, (Backward(Arg("loss")),)),
+    Row(f"{OPTIMIZER}.multiply_grads", "c", SOURCE, (ScaleGradients(Receiver(), by=Arg("c")),)),
+    Row(
+        f"{OPTIMIZER}.clip_grad_norm",
+        "max_norm, aggregate_norm_fn=None",
+        SOURCE,
+        (Clip(Receiver(), kind="norm", limit=Arg("max_norm")),),
+        assumes=("the clip is active",),
+    ),
+    Row(f"{OPTIMIZER}.step", "closure=None, scale=1.0, groups=None", SOURCE, (Step(Receiver()),)),
+    Row(f"{OPTIMIZER}.zero_grad", "", SOURCE, (Clear(Receiver()),)),
+    # The two that are unmistakable on any receiver.
+    Row("torch.Tensor.multiply_grads", "c", SOURCE, (ScaleGradients(Receiver(), by=Arg("c")),)),
+    Row(
+        "fairseq.utils.clip_grad_norm_",
+        "params, max_norm, aggregate_norm_fn=None",
+        "fairseq 0.12.2, utils.py",
+        (Clip(Arg("params"), kind="norm", limit=Arg("max_norm")),),
+        assumes=("the clip is active",),
+    ),
+)
+
+CLASSES = (ClassRow(OPTIMIZER, role=Role.OPTIMIZER),)
+
+RENAMES = (Rename("fairseq.optim.fairseq_optimizer", "fairseq.optim"),)
