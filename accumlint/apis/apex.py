@@ -2,6 +2,8 @@
 
 `scale_loss` scales only the gradients of its own block and takes the factor out on leaving (earlier gradients of the
 window are kept apart), so seen from outside the loss is unscaled.
+
+The release was not at hand when the rows were written: the signatures are from its documentation.
 """
 
 from accumlint.apis.language import Arg, Const, Is, Make, Receiver, Role, Row, SetSync, Wrap, Yields

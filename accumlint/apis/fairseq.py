@@ -1,4 +1,7 @@
-"""fairseq: sums are normalised on the gradients by the optimizer's own `multiply_grads`."""
+"""fairseq: sums are normalised on the gradients by the optimizer's own `multiply_grads`.
+
+The release was not at hand when the rows were written: the signatures are from its documentation.
+"""
 
 from accumlint.apis.language import (
     Arg,
@@ -29,8 +32,6 @@ ROWS = (
     ),
     Row(f"{OPTIMIZER}.step", "closure=None, scale=1.0, groups=None", SOURCE, (Step(Receiver()),)),
     Row(f"{OPTIMIZER}.zero_grad", "", SOURCE, (Clear(Receiver()),)),
-    # The two that are unmistakable on any receiver.
-    Row("torch.Tensor.multiply_grads", "c", SOURCE, (ScaleGradients(Receiver(), by=Arg("c")),)),
     Row(
         "fairseq.utils.clip_grad_norm_",
         "params, max_norm, aggregate_norm_fn=None",

@@ -1,4 +1,7 @@
-"""Ignite: an engine calls the user's step for each batch; its own trainers divide by the constant number of steps."""
+"""Ignite: an engine calls the user's step for each batch; its own trainers divide by the constant number of steps.
+
+The release was not at hand when the rows were written: the signatures are from its documentation.
+"""
 
 from accumlint.apis.language import AllReduce, Arg, ClassRow, Is, Make, Rename, Role, Row, WorldSize, Wrap, Yields
 

@@ -19,8 +19,8 @@ from accumlint.apis.language import ClassRow, Make, Operand, PatternRow, Rename,
 from accumlint.apis.signature import Signature, parse_signature
 
 T = TypeVar("T")
-ANY_RECEIVER = "torch.Tensor"
-"""The class whose methods are assumed of a receiver of which nothing is known."""
+ANY_RECEIVER = ("accumlint.AnyReceiver", "torch.Tensor")
+"""The classes whose methods are assumed of a receiver of which nothing is known."""
 
 
 class TableError(Exception):
@@ -140,7 +140,8 @@ class Registry:
 
     def by_method(self, method: str) -> Row | None:
         """The row of a method whose receiver is unknown, for the few that mean the same on any receiver."""
-        return self._rows.get(f"{ANY_RECEIVER}.{method}")
+        rows = (self._rows.get(f"{owner}.{method}") for owner in ANY_RECEIVER)
+        return next((row for row in rows if row is not None), None)
 
     def attribute(self, class_name: str, attribute: str) -> Operand | None:
         """What an attribute of a class holds before anything has set it."""

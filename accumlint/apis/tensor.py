@@ -22,7 +22,6 @@ from accumlint.apis.language import (
     Row,
     Same,
     ScaleGradients,
-    Yields,
 )
 
 TENSOR = "torch.Tensor"
@@ -181,10 +180,6 @@ ROWS = (
     function("_foreach_zero_", "self", Clear(Arg("self"))),
     method("nan_to_num", "nan=0.0, posinf=None, neginf=None", Same(THIS)),
     method("register_hook", "hook", source="torch 2.13.0, _tensor.py"),
-    # Methods of optimizers and models that mean one thing on whatever has them.
-    method("zero_grad", "set_to_none=True", Clear(THIS), source="torch 2.13.0, nn/modules/module.py"),
-    method("train", "mode=True", Yields(THIS), source="torch 2.13.0, nn/modules/module.py"),
-    method("eval", "", Yields(THIS), source="torch 2.13.0, nn/modules/module.py"),
 )
 
 CLASSES = (ClassRow(TENSOR),)

@@ -1,4 +1,7 @@
-"""timm and MAE: one callable hides scaling, backward, clip and step; the scaling is undone inside."""
+"""timm and MAE: one callable hides scaling, backward, clip and step; the scaling is undone inside.
+
+The release was not at hand when the rows were written: the signatures are from its documentation.
+"""
 
 from accumlint.apis.language import Arg, Backward, Clip, Effect, Is, Make, PatternRow, Rename, Role, Row, Step
 
