@@ -50,7 +50,7 @@ class Selection:
 
 
 def discover(paths: Iterable[str | Path], selection: Selection | None = None) -> list[Path | PathProblem]:
-    """The files to check and the problems met, sorted by path, each file once under its own name if it has several.
+    """The files to check and the problems met, sorted by path; a file with several names comes once.
 
     "-" stands for standard input and comes back as `Path("-")`. Raises nothing for what it finds on disk.
     """
@@ -72,11 +72,15 @@ def _order(item: Path | PathProblem) -> tuple[str, ...]:
 
 
 def _remember(found: dict[str, Path], path: Path) -> None:
-    """Keep one name for a file: rather not a link, else the first in order."""
+    """Keep one name for a file: rather not a link, then the shortest."""
     real = os.path.realpath(path) if path != STDIN else "-"
     other = found.get(real)
-    if other is None or (os.path.abspath(path) != real, path.parts) < (os.path.abspath(other) != real, other.parts):
+    if other is None or _rank(path, real) < _rank(other, real):
         found[real] = path
+
+
+def _rank(path: Path, real: str) -> tuple[bool, int, tuple[str, ...]]:
+    return os.path.abspath(path) != real, len(path.parts), path.parts
 
 
 def _search(path: Path, selection: Selection, specs: dict[str, GitIgnoreSpec | None]) -> Iterator[Path | PathProblem]:

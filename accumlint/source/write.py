@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -98,21 +99,15 @@ def _keep_attributes(temporary: str, old: os.stat_result) -> None:
 
 
 def _remove(temporary: str) -> None:
-    try:
+    with suppress(OSError):
         os.unlink(temporary)
-    except OSError:
-        return
 
 
 def _sync_folder(folder: str) -> None:
     """Make the rename itself durable where the system can; the content is safe either way."""
-    try:
+    with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        return
-    finally:
-        os.close(handle)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
