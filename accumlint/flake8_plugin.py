@@ -62,12 +62,17 @@ class Plugin:
 
     def run(self) -> Iterator[Report]:
         """The findings: line from 1, column from 0. Raises AnalysisError for a fault of accumlint."""
+        from accumlint.reading.prefilter import may_train
+
+        text = "".join(self._lines)
+        data = text.encode("utf-8", "surrogatepass")
+        if not may_train(data):
+            return
         from accumlint.analysis import Options, check_source
         from accumlint.rules.registry import all_rules
         from accumlint.source.text import SourceText
 
-        text = "".join(self._lines)
-        source = SourceText(self._filename, text.encode("utf-8", "surrogatepass"), text)
+        source = SourceText(self._filename, data, text)
         report = check_source(source, Options(codes=frozenset(rule.code for rule in all_rules())))
         for problem in report.problems:
             if problem.internal:

@@ -43,7 +43,7 @@ def check(flags: Mapping[str, Any]) -> int:
     if settings.diff:
         output.diff_summary(run, settings)
         return ERROR if any(run.all_problems()) else FINDINGS if changed else CLEAN
-    output.report(run, settings, to_stderr=settings.fix and STDIN in settings.paths)
+    output.report(run, settings, to_stderr=(settings.fix or flags["add_noqa"]) and STDIN in settings.paths)
     return _exit_code(run, settings)
 
 

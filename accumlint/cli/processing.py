@@ -12,7 +12,7 @@ from accumlint.cli.inputs import Input
 from accumlint.cli.settings import Settings
 from accumlint.findings import Problem
 from accumlint.report.model import CheckedFile
-from accumlint.source.notebook import NotPythonError
+from accumlint.source.notebook import NotPythonError, read_bytes
 from accumlint.source.suppressions import add_noqa
 from accumlint.source.text import SourceError, SourceText
 from accumlint.source.write import WriteError, write_atomically
@@ -66,11 +66,16 @@ def _add_noqa(source: SourceText, found: Input, settings: Settings) -> Outcome:
     for finding in file.findings:
         codes.setdefault(finding.span.line, []).append(finding.code)
     data = source.encode(add_noqa(source.text, codes))
+    changed = data != source.data
+    if changed:
+        after = check_text(read_bytes(source.filename, data), found.shown, found.path, settings)
+        after.noqa_added = len(file.findings) - len(after.findings)
+        file = after
     if found.is_stdin:
-        return Outcome(file, data != source.data, data)
-    if data != source.data:
+        return Outcome(file, changed, data)
+    if changed:
         _write(found, data, source.data)
-    return Outcome(file, data != source.data)
+    return Outcome(file, changed)
 
 
 def _write(found: Input, data: bytes, expected: bytes) -> None:

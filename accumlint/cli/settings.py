@@ -122,7 +122,7 @@ def _codes(flags: Mapping[str, Any], configuration: Configuration, known: frozen
     layers = [
         Layer(configuration.get("select"), configuration.get("extend-select", ()), configuration.get("ignore", ())),
         Layer(
-            check_prefixes(flag_select, known, "--select") if flags["select"] is not None else None,
+            check_prefixes(flag_select, known, "--select") if flags["select"] else None,
             check_prefixes(_split(flags["extend_select"]), known, "--extend-select"),
             check_prefixes(_split(flags["ignore"]), known, "--ignore"),
         ),

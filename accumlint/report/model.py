@@ -58,6 +58,7 @@ class CheckedFile:
     suppressed: int = 0
     baselined: int = 0
     fixed: Counter[str] = field(default_factory=Counter)  # findings that a repair removed, by code
+    noqa_added: int = 0  # findings that --add-noqa has suppressed
     trust: Trust = Trust()
 
     def applicability(self, finding: Finding) -> Applicability | None:

@@ -30,6 +30,9 @@ def summary(run: Run, verbose: bool) -> Iterator[Line]:
     if fixed:
         changed = sum(bool(file.fixed) for file in run.files)
         yield line(f"Repaired {plural(fixed, 'error')} in {plural(changed, 'file')}")
+    added = sum(file.noqa_added for file in run.files)
+    if added:
+        yield line(f"Added noqa for {plural(added, 'error')}")
     hidden = sum(file.baselined for file in run.files)
     if hidden:
         yield line(f"{plural(hidden, 'known finding')} left out by the baseline")
