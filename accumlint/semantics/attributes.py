@@ -1,0 +1,168 @@
+"""Names and attributes: what a free name is, what `value.name` holds."""
+
+from __future__ import annotations
+
+from accumlint.apis import language as api
+from accumlint.reading import ir
+from accumlint.semantics.builtins import BUILTINS
+from accumlint.semantics.calls import Arguments
+from accumlint.semantics.effects import Effects
+from accumlint.semantics.frames import Frame
+from accumlint.semantics.machine import Stopped
+from accumlint.semantics.values import (
+    Canonical,
+    ClassValue,
+    Form,
+    FunctionValue,
+    Items,
+    Mapping,
+    Method,
+    Num,
+    Object,
+    Opaque,
+    Stream,
+    Super,
+    Value,
+    carries_gradient,
+    path_of,
+)
+
+_PYTHON = frozenset({"enumerate", "zip", "iter", "next", "reversed", "super", "type", "open", "id", "callable", "input"})
+_DETACHED = frozenset({"data"})
+_PLAIN_PARTS = frozenset({"device", "dtype", "requires_grad", "grad_fn", "is_cuda", "ndim"})
+
+
+class Machine(Effects):
+    """The whole interpreter of one path."""
+
+    def free_name(self, name: str, node: ir.NodeId) -> Value:
+        """A name that nothing in the file binds: one of Python's own, or unknown."""
+        if name in BUILTINS or name in _PYTHON:
+            return Canonical(f"builtins.{name}")
+        if name in ("True", "False", "None"):
+            return {"True": True, "False": False, "None": None}[name]
+        return Opaque(name, node=node)
+
+    def imported(self, target: str) -> Value:
+        """What an import binds; a module of the same project is followed by the project's driver."""
+        return Canonical(target)
+
+    def no_arguments(self) -> Arguments:
+        return Arguments()
+
+    def is_loader(self, value: Value) -> bool:
+        return isinstance(value, Object) and value.role is api.Role.LOADER
+
+    def set_rank_divisor(self, by: Value) -> None:
+        """Gradients are summed over the ranks and divided by `by`, no longer by their number."""
+        known = self.as_number(by)
+        if known is not None and known.as_int() == 1:
+            self.trace.world = self.world()
+            self.assume("gradients are summed over the ranks, not averaged")
+            self.trace.sums_ranks = True
+
+    # -------------------------------------------------------------------------------------- attributes
+
+    def get_attribute(self, value: Value, name: str, node: ir.NodeId) -> Value:
+        if isinstance(value, Canonical):
+            return Canonical(f"{value.name}.{name}")
+        if isinstance(value, Object):
+            return self._of_object(value, name, node)
+        if isinstance(value, ClassValue):
+            member = self.find_member(value, name)
+            return member if member is not None else Opaque(f"{value.definition.name}.{name}", node=node)
+        if isinstance(value, Opaque):
+            return self._of_opaque(value, name, node)
+        if isinstance(value, Form):
+            if name in _DETACHED:
+                return self.detached(value)
+            if name in _PLAIN_PARTS:
+                return Opaque(f"{value.text}.{name}")
+            return Method(value, name, node)
+        if isinstance(value, Mapping) and name in value.items:
+            return value.items[name]
+        if isinstance(value, Items | Mapping | Num | Stream | FunctionValue | Super | str):
+            return Method(value, name, node)
+        if value is None:
+            return Opaque(f"None.{name}", node=node)
+        return self.opaque(f"{path_of(value)}.{name}", value, node=node)
+
+    def _of_object(self, value: Object, name: str, node: ir.NodeId) -> Value:
+        if name in value.attributes:
+            return value.attributes[name]
+        if value.instance is not None:
+            member = self.find_member(value.instance, name)
+            if isinstance(member, FunctionValue):
+                return self._member(member, value, node)
+            if member is not None:
+                return member
+        registry = self.program.registry
+        if value.canonical:
+            operand = registry.attribute(value.canonical, name)
+            if operand is not None:
+                return self._listed(operand, value, name, node)
+            if registry.method(value.canonical, name) is not None:
+                return Method(value, name, node)
+        if name in ("module", "_orig_mod") and value.role in (api.Role.MODEL, api.Role.WRAPPED_MODEL, api.Role.ENGINE):
+            return value
+        if (value.path, name) in self.fields:
+            return self.fields[(value.path, name)]
+        made = Opaque(f"{value.path}.{name}", value.lineage, modules=value.modules, node=node)
+        value.attributes[name] = made
+        return made
+
+    def _member(self, member: FunctionValue, value: Object, node: ir.NodeId) -> Value:
+        bound = self.bind_method(member, value)
+        if isinstance(member.function, ir.Function):
+            names = {_last_name(decorator) for decorator in member.function.decorators}
+            if {"property", "cached_property"} & names and isinstance(bound, FunctionValue):
+                return self.call_function(bound, Arguments(), node)
+        return bound
+
+    def _listed(self, operand: api.Operand, value: Object, name: str, node: ir.NodeId) -> Value:
+        """An attribute that the tables know."""
+        if isinstance(operand, api.Receiver):
+            if name == "param_groups":
+                return Opaque(f"{value.path}.param_groups", modules=value.modules, kind="groups", source=value, node=node)
+            return value
+        if isinstance(operand, api.Const):
+            return operand.value
+        if isinstance(operand, api.Ranks):
+            return self.world()
+        if isinstance(operand, api.Attr):
+            return self.get_attribute(value, operand.name, node)
+        return Opaque(f"{value.path}.{name}", node=node)
+
+    def _of_opaque(self, value: Opaque, name: str, node: ir.NodeId) -> Value:
+        if (value.path, name) in self.fields:
+            return self.fields[(value.path, name)]
+        if value.path in self.objects and not value.lineage:
+            return self._of_object(self.objects[value.path], name, node)
+        path = f"{value.path}.{name}"[:160]
+        if name == "grad":
+            if value.kind in ("parameter", "parameters"):
+                return Opaque(path, modules=value.modules, kind="gradient", source=value.source, node=node)
+            return Opaque(path, value.lineage, kind="", node=node)
+        if name == "data" and value.kind in ("parameter", "gradient"):
+            return value
+        if name == "shape":
+            return Opaque(path, value.lineage, kind="shape", node=node)
+        if name in _PLAIN_PARTS:
+            return Opaque(path, node=node)
+        if name == "param_groups":
+            owner = self.objects.get(value.path) or Object(value.path, api.Role.OPTIMIZER, "torch.optim.Optimizer")
+            if not value.lineage:
+                self.objects[value.path] = owner
+            return Opaque(path, modules=value.modules, kind="groups", source=owner, node=node)
+        gradient = value.gradient and name not in _DETACHED
+        return Opaque(path, value.lineage, gradient, value.modules, value.facts, node, source=value.source)
+
+
+def _last_name(decorator: ir.Expression) -> str:
+    expression = decorator.function if isinstance(decorator, ir.Call) else decorator
+    if isinstance(expression, ir.Attribute):
+        return expression.name
+    return expression.id if isinstance(expression, ir.Name) else ""
+
+
+__all__ = ["Frame", "Machine", "Stopped", "carries_gradient"]

@@ -1,0 +1,519 @@
+"""Calls: who is called, and what of it is followed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from accumlint.apis.language import Role, Row
+from accumlint.apis.signature import Default
+from accumlint.reading import ir
+from accumlint.semantics.builtins import BUILTINS
+from accumlint.semantics.containers import call_container
+from accumlint.semantics.expressions import GeneratorLeft
+from accumlint.semantics.frames import Frame
+from accumlint.semantics.loops import Loops
+from accumlint.semantics.machine import DEPTH_BUDGET, ReturnFrom
+from accumlint.semantics.roles import guess_class
+from accumlint.semantics.values import (
+    Canonical,
+    ClassValue,
+    Context,
+    Form,
+    FunctionValue,
+    Items,
+    LibraryCall,
+    Mapping,
+    Method,
+    Num,
+    Object,
+    Opaque,
+    Stream,
+    Super,
+    Value,
+    carries_gradient,
+    facts_of,
+    lineage_of,
+    modules_of,
+    path_of,
+)
+
+_LOSS_WORDS = ("loss", "cross_entropy", "criterion", "nll", "kl_div")
+MODULE = "torch.nn.Module"
+OPTIMIZER = "torch.optim.Optimizer"
+
+
+@dataclass(slots=True)
+class Arguments:
+    """Evaluated arguments; `written` are their expressions, in the same shape."""
+
+    positional: list[Value] = field(default_factory=list)
+    keywords: dict[str, Value] = field(default_factory=dict)
+    written: list[ir.Expression | None] = field(default_factory=list)
+    written_keywords: dict[str, ir.Expression] = field(default_factory=dict)
+    open_ended: bool = False  # a `*args` or `**kwargs` of unknown contents
+
+    @property
+    def values(self) -> list[Value]:
+        return [*self.positional, *self.keywords.values()]
+
+
+class Calls(Loops):
+    """Calls functions of the file, library rows, and the unknown."""
+
+    def call_expression(self, node: ir.Call, frame: Frame) -> Value:
+        function = node.function
+        if isinstance(function, ir.Name) and function.id == "super" and frame.find("super") is None:
+            return self._super(frame)
+        if isinstance(function, ir.Attribute):
+            receiver = self.evaluate(function.value, frame)
+            arguments = self.arguments(node, frame)
+            return self.call_attribute(receiver, function.name, arguments, node.node, frame, function.value)
+        callee = self.evaluate(function, frame)
+        return self.call(callee, self.arguments(node, frame), node.node, frame)
+
+    def arguments(self, node: ir.Call, frame: Frame) -> Arguments:
+        result = Arguments()
+        for argument in node.arguments:
+            value = self.evaluate(argument.value, frame)
+            if argument.star == "*":
+                known = self.known_items(value, limit=32)
+                result.positional += known if known is not None else []
+                result.written += [None] * len(known or ())
+                result.open_ended |= known is None
+                if known is None:
+                    result.keywords.setdefault("*", value)
+            elif argument.star == "**":
+                if isinstance(value, Mapping):
+                    result.keywords |= {str(key): item for key, item in value.items.items()}
+                    result.open_ended |= value.rest is not None
+                    if value.rest is not None:
+                        result.keywords.setdefault("**", value.rest)
+                else:
+                    result.open_ended = True
+                    result.keywords.setdefault("**", value)
+            elif argument.keyword is not None:
+                result.keywords[argument.keyword] = value
+                result.written_keywords[argument.keyword] = argument.value
+            else:
+                result.positional.append(value)
+                result.written.append(argument.value)
+        return result
+
+    def _super(self, frame: Frame) -> Value:
+        scope: Frame | None = frame
+        while scope is not None and scope.owner is None:
+            scope = scope.parent
+        if scope is None or scope.owner is None:
+            return Opaque("super()")
+        return Super(scope.receiver, scope.owner)
+
+    # -------------------------------------------------------------------------------------- attribute calls
+
+    def call_attribute(
+        self,
+        receiver: Value,
+        name: str,
+        arguments: Arguments,
+        node: ir.NodeId,
+        frame: Frame,
+        written: ir.Expression | None = None,
+    ) -> Value:
+        """`receiver.name(...)`."""
+        if isinstance(receiver, Super):
+            return self._call_super(receiver, name, arguments, node, frame)
+        if isinstance(receiver, Canonical | ClassValue | FunctionValue):
+            if isinstance(receiver, FunctionValue):
+                return self.opaque(f"{receiver.name}.{name}()", *arguments.values, node=node)
+            return self.call(self.get_attribute(receiver, name, node), arguments, node, frame)
+        if isinstance(receiver, Object):
+            member = self.own_member(receiver, name)
+            if member is not None:
+                return self.call(member, arguments, node, frame)
+        contained = call_container(self, receiver, name, arguments, node)
+        if contained is not NotImplemented:
+            return contained  # type: ignore[return-value]
+        if isinstance(receiver, Opaque) and (receiver.path, name) in self.fields:
+            return self.call(self.fields[(receiver.path, name)], arguments, node, frame)
+        return self.call_method(receiver, name, arguments, node, frame, written)
+
+    def own_member(self, receiver: Object, name: str) -> Value | None:
+        """A function or stored value that an object of a class of the file has under a name."""
+        stored = receiver.attributes.get(name)
+        if stored is not None and not isinstance(stored, bool | int | float | str):
+            return stored
+        if receiver.instance is None:
+            return None
+        member = self.find_member(receiver.instance, name)
+        if isinstance(member, FunctionValue):
+            return self.bind_method(member, receiver)
+        return member
+
+    def bind_method(self, member: FunctionValue, receiver: Value) -> Value:
+        if isinstance(member.function, ir.Function):
+            decorators = {d.id for d in member.function.decorators if isinstance(d, ir.Name)}
+            if "staticmethod" in decorators:
+                return member
+        return replace(member, bound=receiver, is_bound=True)
+
+    def find_member(self, owner: ClassValue, name: str) -> Value | None:
+        """A member of a class or of its bases in the file."""
+        if name in owner.members:
+            return owner.members[name]
+        for base in owner.bases:
+            if isinstance(base, ClassValue):
+                found = self.find_member(base, name)
+                if found is not None:
+                    return found
+        return None
+
+    def canonical_base(self, owner: ClassValue) -> str:
+        """The library class that a class of the file derives from, or ""."""
+        for base in owner.bases:
+            if isinstance(base, Canonical):
+                return self.program.registry.canonical(base.name)
+            if isinstance(base, ClassValue):
+                found = self.canonical_base(base)
+                if found:
+                    return found
+        return ""
+
+    def _call_super(
+        self, value: Super, name: str, arguments: Arguments, node: ir.NodeId, frame: Frame
+    ) -> Value:
+        for base in value.owner.bases:
+            if isinstance(base, ClassValue):
+                member = self.find_member(base, name)
+                if isinstance(member, FunctionValue):
+                    return self.call(replace(member, bound=value.receiver, is_bound=True), arguments, node, frame)
+            elif isinstance(base, Canonical):
+                row = self.program.registry.method(base.name, name)
+                if row is not None and name != "__init__":
+                    return self.perform(self.library_call(row, value.receiver, arguments, node, frame))
+                return self.opaque(f"super().{name}()", *arguments.values, node=node)
+        return self.opaque(f"super().{name}()", *arguments.values, node=node)
+
+    def call_method(
+        self,
+        receiver: Value,
+        name: str,
+        arguments: Arguments,
+        node: ir.NodeId,
+        frame: Frame,
+        written: ir.Expression | None = None,
+    ) -> Value:
+        """A method of something that the file does not define."""
+        registry = self.program.registry
+        target = self.as_object(receiver, name, arguments)
+        row: Row | None = None
+        if isinstance(target, Object) and target.canonical:
+            row = registry.method(target.canonical, name)
+            if row is None and target.instance is not None and target.role is Role.OPTIMIZER:
+                self.trace.exempt = self.trace.exempt or "an optimizer of its own kind"
+        if row is None and not (isinstance(target, Object) and target.role not in (None, Role.MODEL)):
+            row = registry.by_method(name)
+        if row is not None:
+            call = self.library_call(row, target, arguments, node, frame)
+            if written is not None:
+                call.written["self"] = written
+            return self.perform(call)
+        return self._unknown_method(target, name, arguments, node)
+
+    def as_object(self, receiver: Value, name: str, arguments: Arguments) -> Value:
+        """An unknown receiver as an object, where the method or its name says what it is."""
+        if not isinstance(receiver, Opaque) or receiver.gradient or receiver.kind in ("parameter", "gradient"):
+            return receiver
+        if receiver.path in self.objects:
+            return self.objects[receiver.path]
+        losses = [v for v in arguments.values if self._is_loss(v)]
+        canonical = guess_class(receiver.path, name, has_loss=bool(losses), has_arguments=bool(arguments.values))
+        if not canonical or (receiver.lineage and canonical != OPTIMIZER):
+            return receiver
+        made = Object(receiver.path, self.program.registry.role_of(canonical), canonical, modules=receiver.modules)
+        self.objects[receiver.path] = made
+        return made
+
+    def _unknown_method(self, receiver: Value, name: str, arguments: Arguments, node: ir.NodeId) -> Value:
+        path = f"{path_of(receiver)}.{name}({', '.join(path_of(v) for v in arguments.values)})"
+        self.note_logged(path_of(receiver), name, arguments.values, node)
+        if isinstance(receiver, Object) and name in ("parameters", "named_parameters", "trainable_parameters"):
+            return self.parameters_of(receiver, path, node)
+        if isinstance(receiver, Opaque) and name in ("parameters", "named_parameters", "trainable_parameters"):
+            return self.parameters_of(receiver, path, node)
+        sources: Sequence[Value] = [receiver, *arguments.values]
+        gradient = any(carries_gradient(source) for source in sources)
+        result = self.opaque(path, *sources, node=node, gradient=gradient)
+        if isinstance(receiver, Object | Opaque) and not lineage_of(receiver) and self._may_compute(arguments):
+            gradient = gradient or (bool(result.lineage) and not self._is_data_method(name))
+        facts = frozenset().union(*(facts_of(source) for source in sources))
+        if not result.lineage and self.loops and not isinstance(receiver, Object):
+            result = replace(result, lineage=self.draw_lineage(path))
+        return replace(result, gradient=gradient and not self.no_grad, facts=facts)
+
+    def _may_compute(self, arguments: Arguments) -> bool:
+        return any(lineage_of(value) for value in arguments.values)
+
+    def _is_data_method(self, name: str) -> bool:
+        return name.startswith(("to_", "prepare", "collate", "encode_batch", "tokeniz", "add_noise"))
+
+    def draw_lineage(self, path: str) -> frozenset:  # type: ignore[type-arg]
+        """Data that a call without data brings: it is new each time."""
+        return self.arrival(f"call {path}"[:60], rank=0)
+
+    def parameters_of(self, module: Value, path: str, node: ir.NodeId) -> Opaque:
+        names = self.module_names(module)
+        return Opaque(path[:160], modules=names, node=node, kind="parameters")
+
+    def module_names(self, module: Value) -> frozenset[str]:
+        """What losses that a module computed are marked with."""
+        if isinstance(module, Object):
+            return module.modules or frozenset({module.path})
+        if isinstance(module, Opaque):
+            return frozenset({module.path})
+        return modules_of(module)
+
+    # -------------------------------------------------------------------------------------------- calls
+
+    def call(self, callee: Value, arguments: Arguments, node: ir.NodeId, frame: Frame) -> Value:
+        """Call a value."""
+        if isinstance(callee, FunctionValue):
+            return self.call_function(callee, arguments, node)
+        if isinstance(callee, ClassValue):
+            return self.instantiate(callee, arguments, node)
+        if isinstance(callee, Canonical):
+            return self.call_canonical(callee.name, arguments, node, frame)
+        if isinstance(callee, Method):
+            return self.call_method(callee.receiver, callee.name, arguments, node, frame)
+        if isinstance(callee, Object):
+            return self.call_object(callee, arguments, node, frame)
+        return self.call_unknown(callee, arguments, node)
+
+    def call_canonical(self, name: str, arguments: Arguments, node: ir.NodeId, frame: Frame) -> Value:
+        registry = self.program.registry
+        if name.startswith("builtins."):
+            handler = BUILTINS.get(name[9:])
+            if handler is not None:
+                return handler(self, arguments, node)
+        if name.endswith("partial") and name.startswith("functools") and arguments.positional:
+            return self._partial(arguments, node)
+        row = registry.find(name)
+        if row is not None:
+            return self.perform(self.library_call(row, None, arguments, node, frame))
+        canonical = registry.canonical(name)
+        if registry.is_class(canonical):
+            return Object(f"{canonical}@{node}", registry.role_of(canonical), canonical, node=node)
+        return self._unknown_function(name, arguments, node)
+
+    def _partial(self, arguments: Arguments, node: ir.NodeId) -> Value:
+        function = arguments.positional[0]
+        if not isinstance(function, FunctionValue):
+            return function
+        given: list[tuple[str | None, Value]] = [(None, value) for value in arguments.positional[1:]]
+        return replace(function, partial=(*function.partial, *given, *arguments.keywords.items()))
+
+    def _unknown_function(self, name: str, arguments: Arguments, node: ir.NodeId) -> Value:
+        """A library function that no table describes: its result derives from its arguments."""
+        path = f"{name.rpartition('.')[2]}({', '.join(path_of(v) for v in arguments.values)})"
+        self.note_logged("", name, arguments.values, node)
+        result = self.opaque(path, *arguments.values, node=node)
+        facts = frozenset().union(*(facts_of(value) for value in arguments.values)) if arguments.values else frozenset()
+        own = name.startswith(".") or not name.startswith(("torch", "numpy", "math", "os", "random", "time", "builtins"))
+        gradient = result.gradient or (own and bool(result.lineage) and not self.no_grad and "loss" in name.lower())
+        if own and not result.lineage and self.loops:
+            result = replace(result, lineage=self.draw_lineage(path))
+        return replace(result, facts=facts, gradient=gradient)
+
+    def call_object(self, callee: Object, arguments: Arguments, node: ir.NodeId, frame: Frame) -> Value:
+        """Calling an instance: `__call__`, `forward`, a loss function, a stepper, a model."""
+        if callee.instance is not None:
+            member = self.find_member(callee.instance, "__call__")
+            if isinstance(member, FunctionValue):
+                return self.call_function(replace(member, bound=callee, is_bound=True), arguments, node)
+            forward = self.find_member(callee.instance, "forward")
+            if isinstance(forward, FunctionValue) and self._computes_loss(forward, arguments):
+                before = set(self.sites)
+                value = self.call_function(replace(forward, bound=callee, is_bound=True), arguments, node)
+                return self._by_module(value, callee) if before is not None else value
+        if callee.canonical:
+            row = self.program.registry.method(callee.canonical, "__call__")
+            if row is not None:
+                return self.perform(self.library_call(row, callee, arguments, node, frame))
+        return self.call_unknown(callee, arguments, node)
+
+    def _by_module(self, value: Value, module: Object) -> Value:
+        names = self.module_names(module)
+        if isinstance(value, Form):
+            terms = tuple((replace(site, modules=site.modules | names), c) for site, c in value.terms)
+            return replace(value, terms=terms)
+        if isinstance(value, Opaque):
+            return replace(value, modules=value.modules | names)
+        if isinstance(value, Items):
+            return Items(value.kind, [self._by_module(item, module) for item in value.items])
+        return value
+
+    def _computes_loss(self, forward: FunctionValue, arguments: Arguments) -> bool:
+        """Whether a module's forward is followed: it computes a loss, and is given something to compare with."""
+        if not isinstance(forward.function, ir.Function):
+            return False
+        words = self.program.relevance.called(forward.function.body)
+        return any(part in word.lower() for word in words for part in _LOSS_WORDS) and len(arguments.values) > 1
+
+    def call_unknown(self, callee: Value, arguments: Arguments, node: ir.NodeId) -> Value:
+        """Calling something unknown: a model, a loss function, a helper of another file."""
+        names = ", ".join(
+            [path_of(v) for v in arguments.positional] + [f"{k}={path_of(v)}" for k, v in arguments.keywords.items()]
+        )
+        path = f"{path_of(callee)}({names})"
+        result = self.opaque(path, *arguments.values, node=node)
+        modules = modules_of(callee) | self.module_names(callee) | result.modules
+        facts = frozenset().union(*(facts_of(value) for value in arguments.values)) if arguments.values else frozenset()
+        lineage = result.lineage | lineage_of(callee)
+        if not lineage and self.loops and isinstance(callee, Opaque):
+            lineage = self.draw_lineage(path)
+        gradient = not self.no_grad and (bool(lineage) or carries_gradient(callee))
+        return Opaque(path[:160], lineage, gradient, modules, facts, node)
+
+    def library_call(
+        self, row: Row, receiver: Value, arguments: Arguments, node: ir.NodeId, frame: Frame | None
+    ) -> LibraryCall:
+        signature = self.program.registry.signature(row)
+        plain = {name: value for name, value in arguments.keywords.items() if name not in ("*", "**")}
+        bound: dict[str, object] = dict(signature.bind(arguments.positional, plain))
+        written: dict[str, ir.Expression] = {}
+        for name, expression in zip([p.name for p in signature.parameters], arguments.written, strict=False):
+            if expression is not None:
+                written[name] = expression
+        written |= arguments.written_keywords
+        return LibraryCall(row, receiver, bound, node, written, frame)
+
+    def perform(self, call: LibraryCall) -> Value:
+        """A library call: a context manager waits for its `with`, everything else acts now."""
+        if call.row.undo or self.is_context(call.row):
+            return Context(call)
+        return self.apply(call)
+
+    # ---------------------------------------------------------------------------------------- functions
+
+    def call_function(self, callee: FunctionValue, arguments: Arguments, node: ir.NodeId) -> Value:
+        """Follow a function of the file."""
+        function = callee.function
+        key = f"{callee.name}@{function.node}"
+        if len(self.stack) >= DEPTH_BUDGET or self.stack.count(key) > 1:
+            return self.opaque(f"{callee.name}(...)", *arguments.values, node=node)
+        frame = Frame(callee.name, callee.closure, owner=callee.owner, receiver=callee.bound)
+        self._bind_parameters(callee, arguments, frame)
+        self.stack.append(key)
+        before = self.no_grad
+        self.no_grad += int(callee.no_grad)
+        try:
+            if isinstance(function, ir.Lambda):
+                return self.evaluate(function.body, frame)
+            if function.is_generator:
+                return self._run_generator(function, frame)
+            try:
+                self.execute(function.body, frame)
+            except ReturnFrom as returned:
+                return returned.value
+            return None
+        finally:
+            self.no_grad = before
+            self.stack.pop()
+
+    def _run_generator(self, function: ir.Function, frame: Frame) -> Value:
+        """A generator of the file is run at once, as far as it is wanted."""
+        frame.collected = []
+        frame.wanted = 2 * self.knowledge.window + 1
+        finite = True
+        try:
+            self.execute(function.body, frame)
+        except ReturnFrom:
+            pass
+        except GeneratorLeft:
+            finite = False
+        items: list[Value] = frame.collected or []
+        return Stream(iter(items), finite, f"generator@{function.node}", len(items))
+
+    def _bind_parameters(self, callee: FunctionValue, arguments: Arguments, frame: Frame) -> None:
+        given = [value for name, value in callee.partial if name is None] + arguments.positional
+        keywords = {name: value for name, value in callee.partial if name is not None} | arguments.keywords
+        if callee.is_bound:
+            given = [callee.bound, *given]
+        for parameter in callee.function.parameters:
+            if parameter.kind == "*":
+                frame.names[parameter.name] = Items("tuple", list(given))
+                given = []
+            elif parameter.kind == "**":
+                rest = {name: value for name, value in keywords.items() if name not in ("*", "**")}
+                unknown = keywords.get("**")
+                frame.names[parameter.name] = Mapping(dict(rest), unknown if unknown is not None else None)
+            elif given and parameter.kind == "positional":
+                frame.names[parameter.name] = given.pop(0)
+            elif parameter.name in keywords:
+                frame.names[parameter.name] = keywords.pop(parameter.name)
+            elif arguments.open_ended:
+                source = arguments.keywords.get("**", arguments.keywords.get("*"))
+                frame.names[parameter.name] = self.opaque(f"{path_of(source)}.{parameter.name}", source)
+            elif parameter.default is not None:
+                frame.names[parameter.name] = self.evaluate(parameter.default, callee.closure)
+            else:
+                frame.names[parameter.name] = Opaque(parameter.name)
+
+    def instantiate(self, owner: ClassValue, arguments: Arguments, node: ir.NodeId) -> Value:
+        """Make an instance of a class of the file and run its `__init__`."""
+        canonical = self.canonical_base(owner)
+        self.serial += 1
+        made = Object(
+            f"{owner.definition.name}", self.program.registry.role_of(canonical) if canonical else None, canonical,
+            instance=owner, node=node,
+        )  # fmt: skip
+        made.modules = frozenset({made.path})
+        init = self.find_member(owner, "__init__")
+        if isinstance(init, FunctionValue):
+            self.call_function(replace(init, bound=made, is_bound=True), arguments, node)
+        else:
+            self._fill_fields(made, owner, arguments)
+        if canonical and self.program.registry.is_subclass(canonical, OPTIMIZER):
+            made.of = tuple(arguments.positional[:1])
+            self.store_of(made)
+        return made
+
+    def _fill_fields(self, made: Object, owner: ClassValue, arguments: Arguments) -> None:
+        """The generated `__init__` of a dataclass or named tuple."""
+        given = list(arguments.positional)
+        for statement in owner.definition.body:
+            if isinstance(statement, ir.Declare) and isinstance(statement.target, ir.Name):
+                name = statement.target.id
+            elif isinstance(statement, ir.Assign) and statement.annotation is not None:
+                target = statement.targets[0]
+                name = target.id if isinstance(target, ir.Name) else ""
+            else:
+                continue
+            if given:
+                made.attributes[name] = given.pop(0)
+            elif name in arguments.keywords:
+                made.attributes[name] = arguments.keywords[name]
+
+    def note_logged(self, receiver: str, name: str, values: Sequence[Value], node: ir.NodeId) -> None:
+        """Remember losses that are shown to people."""
+        word = f"{receiver}.{name}".lower()
+        if not any(part in word for part in ("print", "log", "write", "add_scalar", "wandb", "info", "postfix", "track")):
+            return
+        for value in values:
+            for loss in losses_in(value):
+                self.trace.logged.append((node, loss))
+
+
+def losses_in(value: Value, depth: int = 3) -> list[Form]:
+    """The losses inside a value that is printed."""
+    if isinstance(value, Form):
+        return [value]
+    if depth and isinstance(value, Items):
+        return [loss for item in value.items for loss in losses_in(item, depth - 1)]
+    if depth and isinstance(value, Mapping):
+        return [loss for item in value.items.values() for loss in losses_in(item, depth - 1)]
+    if depth and isinstance(value, Opaque) and value.parts is not None and value.parts[0] == "format":
+        return [loss for item in value.parts[1] for loss in losses_in(item, depth - 1)]
+    return []
+
+
+__all__ = ["Arguments", "Calls", "Default", "Num", "losses_in"]

@@ -1,0 +1,306 @@
+"""Regions and how they are started: a script, a function, a method of a class that is made first, a step method.
+
+Each kind of entry is driven as its caller would: parameters are unknown, an instance is made by its own `__init__`, a
+method that does one microbatch is called 2K+1 times with its state kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from accumlint.apis.language import Role
+from accumlint.reading import ir
+from accumlint.reading.walk import walk
+from accumlint.semantics.attributes import Machine
+from accumlint.semantics.calls import Arguments
+from accumlint.semantics.frames import Frame
+from accumlint.semantics.machine import LoopState, Program, Raised, ReturnFrom, Stopped
+from accumlint.semantics.relevance import called_name, nodes_of
+from accumlint.semantics.values import (
+    Canonical,
+    ClassValue,
+    FunctionValue,
+    Items,
+    Mapping,
+    Object,
+    Opaque,
+    Value,
+)
+
+BACKWARDS = frozenset({"backward", "manual_backward"})
+SET_UP_BUDGET = 15_000
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A piece of code that is run. `kind` is "script", "function", "method" or "step method"."""
+
+    name: str
+    kind: str
+    function: ir.Function | None = None
+    owner: ir.Class | None = None
+    backwards: frozenset[ir.NodeId] = frozenset()
+    node: ir.NodeId = -1
+
+
+@dataclass(slots=True)
+class _Candidate:
+    function: ir.Function
+    owner: ir.Class | None
+    outer: ir.Function | None
+    own: frozenset[ir.NodeId]
+    calls: frozenset[str]
+    reach: set[ir.NodeId] = field(default_factory=set)
+    callers: int = 0
+    loops: bool = False
+
+
+def find_regions(program: Program) -> list[Region]:
+    """Everything that reaches a backward, callers before what they call; the script itself last."""
+    candidates = list(_candidates(program.module.body))
+    by_name: dict[str, list[_Candidate]] = {}
+    for candidate in candidates:
+        by_name.setdefault(candidate.function.name, []).append(candidate)
+    _spread(candidates, by_name)
+    relevant = [c for c in candidates if c.reach]
+    for candidate in relevant:
+        for name in candidate.calls:
+            for called in by_name.get(name, []):
+                if called.reach and called is not candidate:
+                    called.callers += 1
+    relevant.sort(key=lambda c: (c.outer is not None, c.callers > 0, -len(c.reach)))
+    regions = [
+        Region(
+            f"{c.owner.name}.{c.function.name}" if c.owner is not None else c.function.name,
+            "method" if c.owner is not None else "function",
+            c.function,
+            c.owner,
+            frozenset(c.reach),
+            c.function.node,
+        )
+        for c in relevant
+        if c.outer is None
+    ]
+    script = frozenset(_backwards(program.module.body))
+    if script:
+        regions.insert(0, Region("<script>", "script", None, None, script))
+    return regions
+
+
+def _candidates(
+    body: tuple[ir.Statement, ...], owner: ir.Class | None = None, outer: ir.Function | None = None
+) -> Iterator[_Candidate]:
+    for statement in body:
+        for node in _definitions(statement):
+            if isinstance(node, ir.Class):
+                yield from _candidates(node.body, node, outer)
+            elif isinstance(node, ir.Function):
+                calls = frozenset(called_name(n) for s in node.body for n in walk(s) if isinstance(n, ir.Call))
+                yield _Candidate(node, owner, outer, frozenset(_backwards(node.body, inner=True)), calls)
+                yield from _candidates(node.body, owner, node)
+
+
+def _definitions(statement: ir.Statement) -> Iterator[ir.Function | ir.Class]:
+    """Functions and classes that a statement defines, directly or in its blocks."""
+    if isinstance(statement, ir.Function | ir.Class):
+        yield statement
+        return
+    for node in walk(statement, into_scopes=False):
+        if isinstance(node, ir.Function | ir.Class):
+            yield node
+
+
+def _backwards(body: tuple[ir.Statement, ...], *, inner: bool = False) -> Iterator[ir.NodeId]:
+    for statement in body:
+        nodes = walk(statement) if inner else nodes_of(statement)
+        for node in nodes:
+            if isinstance(node, ir.Call) and called_name(node) in BACKWARDS:
+                yield node.node
+
+
+def _spread(candidates: list[_Candidate], by_name: dict[str, list[_Candidate]]) -> None:
+    """What each function reaches, through calls by name."""
+    for candidate in candidates:
+        candidate.reach = set(candidate.own)
+    changed = True
+    rounds = 0
+    while changed and rounds < 12:
+        changed = False
+        rounds += 1
+        for candidate in candidates:
+            for name in candidate.calls:
+                for called in by_name.get(name, []):
+                    if not called.reach <= candidate.reach:
+                        candidate.reach |= called.reach
+                        changed = True
+
+
+# ----------------------------------------------------------------------------------------------------- starting
+
+
+def start(machine: Machine, region: Region) -> None:
+    """Run a region on a fresh machine."""
+    module = Frame("<module>")
+    body = machine.program.module.body
+    if region.kind == "script":
+        machine.execute(body, module)
+        return
+    _set_up(machine, body, module)
+    if region.function is None:
+        return
+    if region.owner is None:
+        callee = module.names.get(region.function.name)
+        if not isinstance(callee, FunctionValue) or callee.function is not region.function:
+            callee = FunctionValue(region.function, module)
+        run_entry(machine, callee, region, None)
+        return
+    owner = _find_class(module, region.owner)
+    if owner is None:
+        raise Stopped("its class is defined in a place that was not reached")
+    member = machine.find_member(owner, region.function.name)
+    if not isinstance(member, FunctionValue) or member.function is not region.function:
+        member = FunctionValue(region.function, owner.closure, owner=owner)
+    instance = _instance(machine, owner)
+    bound = machine.bind_method(member, instance)
+    if isinstance(bound, FunctionValue):
+        run_entry(machine, bound, region, instance)
+
+
+def _set_up(machine: Machine, body: tuple[ir.Statement, ...], module: Frame) -> None:
+    """Run the module's own statements leniently: only for the names that they bind."""
+    machine.setting_up = True
+    whole = machine.budget
+    machine.budget = SET_UP_BUDGET
+    try:
+        for statement in body:
+            if isinstance(statement, ir.For | ir.While) or _is_main_guard(statement):
+                continue
+            try:
+                machine.execute((statement,), module)
+            except (Raised, ReturnFrom):
+                continue
+            except Stopped:
+                machine.budget = SET_UP_BUDGET // 4
+    finally:
+        machine.setting_up = False
+        machine.budget = whole
+        machine.loops.clear()
+        machine.guards.clear()
+        machine.stack.clear()
+        machine.trace.events.clear()
+        machine.trace.logged.clear()
+        machine.trace.decisions.clear()
+        machine.universe.clear()
+
+
+def _is_main_guard(statement: ir.Statement) -> bool:
+    return (
+        isinstance(statement, ir.If)
+        and isinstance(statement.test, ir.Compare)
+        and isinstance(statement.test.left, ir.Name)
+        and statement.test.left.id == "__name__"
+    )
+
+
+def _find_class(module: Frame, wanted: ir.Class) -> ClassValue | None:
+    for value in module.names.values():
+        if isinstance(value, ClassValue) and value.definition is wanted:
+            return value
+    return None
+
+
+def _instance(machine: Machine, owner: ClassValue) -> Value:
+    """An instance made by its own `__init__` with unknown arguments; without one, an object of which nothing is known."""
+    init = machine.find_member(owner, "__init__")
+    if not isinstance(init, FunctionValue):
+        return machine.instantiate(owner, Arguments(), -1)
+    whole = machine.budget
+    machine.budget = SET_UP_BUDGET
+    try:
+        return machine.instantiate(owner, unknown_arguments(machine, init, skip=1), -1)
+    except (Raised, Stopped):
+        made = Object(owner.definition.name, None, machine.canonical_base(owner), instance=owner)
+        made.modules = frozenset({made.path})
+        return made
+    finally:
+        machine.budget = whole
+
+
+def unknown_arguments(machine: Machine, callee: FunctionValue, skip: int = 0) -> Arguments:
+    """Arguments for an entry: each parameter is unknown, or what its annotation says."""
+    arguments = Arguments()
+    for place, parameter in enumerate(callee.function.parameters):
+        if place < skip or parameter.kind == "*":
+            continue
+        if parameter.kind == "**":
+            arguments.keywords["**"] = Opaque(parameter.name)
+            continue
+        arguments.keywords[parameter.name] = parameter_value(machine, parameter, callee.closure)
+    return arguments
+
+
+def parameter_value(machine: Machine, parameter: ir.Parameter, closure: Frame) -> Value:
+    """An unknown argument; an annotation with a class of the tables gives it that role, a flag keeps its default."""
+    if parameter.annotation is not None:
+        kind = machine.evaluate(parameter.annotation, closure) if _is_plain(parameter.annotation) else None
+        if isinstance(kind, Canonical):
+            canonical = machine.program.registry.canonical(kind.name)
+            role = machine.program.registry.role_of(canonical)
+            if role is not None and role not in (Role.LOADER, Role.MODEL, Role.DATASET):
+                made = Object(parameter.name, role, canonical)
+                machine.objects[parameter.name] = made
+                return made
+    default = parameter.default
+    if isinstance(default, ir.Constant) and isinstance(default.value, str):
+        return default.value
+    return Opaque(parameter.name)
+
+
+def _is_plain(annotation: ir.Expression) -> bool:
+    return isinstance(annotation, ir.Name | ir.Attribute)
+
+
+def run_entry(machine: Machine, callee: FunctionValue, region: Region, instance: Value) -> None:
+    """Call an entry with unknown arguments; a method that does one microbatch is called again and again."""
+    skip = 1 if callee.is_bound else 0
+    machine.call_function(callee, unknown_arguments(machine, callee, skip), -1)
+    if isinstance(instance, Object) and _is_step(machine):
+        _drive(machine, callee, skip)
+
+
+def _is_step(machine: Machine) -> bool:
+    """Whether the one call so far did one microbatch outside any loop over data, so that a caller must repeat it."""
+    backwards = [event for event in machine.trace.events if event.kind == "backward"]
+    if not backwards:
+        return False
+    return len({event.microbatch for event in backwards}) == 1 and not any(event.loops for event in backwards)
+
+
+def _drive(machine: Machine, callee: FunctionValue, skip: int) -> None:
+    """Call a step method until it has seen whole windows and a partial one; its arguments are new data each time."""
+    machine.trace.guessed = True
+    loop = LoopState(-2, "driver", is_data=True, finite=False)
+    machine.loops.append(loop)
+    try:
+        for turn in range(1, 2 * machine.knowledge.window + 1):
+            loop.iteration = turn
+            arguments = unknown_arguments(machine, callee, skip)
+            for name, value in list(arguments.keywords.items()):
+                if isinstance(value, Opaque):
+                    arguments.keywords[name] = _fresh(machine, name, value, turn)
+            try:
+                machine.call_function(callee, arguments, -1)
+            except Raised:
+                return
+    finally:
+        machine.loops.pop()
+
+
+def _fresh(machine: Machine, name: str, value: Opaque, turn: int) -> Value:
+    if any(word in name.lower() for word in ("idx", "index", "step", "iter", "itr", "num")):
+        return turn
+    return Opaque(f"{value.path}#{turn}", machine.arrival("call"))
+
+
+__all__ = ["Items", "Mapping", "Region", "find_regions", "run_entry", "start"]

@@ -1,0 +1,451 @@
+"""The interpreter of expressions."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from accumlint.reading import ir
+from accumlint.semantics.arithmetic import Arithmetic
+from accumlint.semantics.frames import Frame
+from accumlint.semantics.machine import Stopped
+from accumlint.semantics.numbers import Num, compare, negate, number, pointwise
+from accumlint.semantics.values import (
+    Canonical,
+    ClassValue,
+    Fact,
+    Form,
+    FunctionValue,
+    Items,
+    Mapping,
+    Method,
+    Object,
+    Opaque,
+    RangeValue,
+    SliceValue,
+    Stream,
+    Value,
+    carries_gradient,
+    lineage_of,
+    path_of,
+)
+
+_ORDERINGS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_PLAIN = (bool, int, float, str, bytes, type(None))
+_NOT_NONE = (Num, Form, Object, Items, Mapping, FunctionValue, ClassValue, Canonical, Stream, RangeValue, SliceValue)
+
+
+class Expressions(Arithmetic):
+    """Evaluates IR expressions to values."""
+
+    def evaluate(self, node: ir.Expression, frame: Frame) -> Value:
+        self.spend()
+        return _EVALUATORS[type(node)](self, node, frame)
+
+    def eval_constant(self, node: ir.Constant, frame: Frame) -> Value:
+        return node.value  # type: ignore[return-value]
+
+    def eval_name(self, node: ir.Name, frame: Frame) -> Value:
+        found = frame.find(node.id)
+        if found is not None:
+            return found.names[node.id]
+        return self.free_name(node.id, node.node)
+
+    def eval_attribute(self, node: ir.Attribute, frame: Frame) -> Value:
+        return self.get_attribute(self.evaluate(node.value, frame), node.name, node.node)
+
+    def eval_call(self, node: ir.Call, frame: Frame) -> Value:
+        return self.call_expression(node, frame)
+
+    def eval_binary(self, node: ir.Binary, frame: Frame) -> Value:
+        left = self.evaluate(node.left, frame)
+        right = self.evaluate(node.right, frame)
+        return self.binary(node.operator, left, right, node.node)
+
+    def eval_unary(self, node: ir.Unary, frame: Frame) -> Value:
+        value = self.evaluate(node.operand, frame)
+        if node.operator == "not":
+            truth = self.truth(value)
+            if truth is not None:
+                return not truth
+            wants = value.wants if isinstance(value, Opaque) else ()
+            return Opaque(
+                f"not {path_of(value)}", lineage_of(value), node=node.node, parts=("not", (value,)), wants=wants
+            )
+        if node.operator == "-":
+            return self.negated(value, node.node)
+        if node.operator == "~" and isinstance(value, bool):
+            return not value
+        if isinstance(value, Opaque) and node.operator == "~":
+            return Opaque(f"~{value.path}", value.lineage, False, value.modules, value.facts, node.node, kind="mask")
+        return value
+
+    def eval_boolean(self, node: ir.Boolean, frame: Frame) -> Value:
+        """`and` / `or` with Python's meaning where it is decided; else an opaque condition that keeps its parts."""
+        stop = node.operator == "or"
+        kept: list[Value] = []
+        decided_numbers = False
+        for index, part in enumerate(node.values):
+            value = self.evaluate(part, frame)
+            truth = self.truth(value)
+            if truth is stop:
+                return value
+            if truth is None:
+                kept.append(value)
+            elif index == len(node.values) - 1 and not kept:
+                return value
+            else:
+                decided_numbers |= isinstance(value, bool)
+        if not kept:
+            return not stop
+        if len(kept) == 1 and not decided_numbers:
+            return kept[0]
+        return self.joined(node.operator, tuple(kept), node.node, beside_boundary=decided_numbers)
+
+    def joined(self, word: str, parts: tuple[Value, ...], node: ir.NodeId, *, beside_boundary: bool) -> Opaque:
+        """An undecided `and` / `or`; beside a decided boundary, an unknown disjunct means "the last microbatch"."""
+        lineage = frozenset[Any]().union(*(lineage_of(part) for part in parts))
+        wants = tuple(want for part in parts if isinstance(part, Opaque) for want in part.wants)
+        text = f" {word} ".join(path_of(part) for part in parts)
+        kind = "last" if beside_boundary and word == "or" and not wants else "condition"
+        return Opaque(text, lineage, node=node, parts=(word, parts), wants=wants, kind=kind)
+
+    def eval_compare(self, node: ir.Compare, frame: Frame) -> Value:
+        left = self.evaluate(node.left, frame)
+        result: Value = True
+        for word, part in zip(node.operators, node.comparators, strict=True):
+            right = self.evaluate(part, frame)
+            written = (isinstance(node.left, ir.Constant), isinstance(part, ir.Constant))
+            result = self.compared(word, left, right, node.node, written)
+            if result is False:
+                return False
+            left = right
+        return result
+
+    def compared(
+        self, word: str, left: Value, right: Value, node: ir.NodeId, literal: tuple[bool, bool] = (False, False)
+    ) -> Value:
+        """One comparison: a bool where it is decided. `literal` says which sides are written as constants."""
+        if word in ("is", "is not"):
+            return self._identical(left, right, node, negated=word == "is not")
+        if word in ("in", "not in"):
+            return self._contained(left, right, node, negated=word == "not in")
+        if isinstance(left, _PLAIN) and isinstance(right, _PLAIN):
+            try:
+                return bool(_ORDERINGS[word](left, right))
+            except TypeError:
+                return Opaque(f"{left!r} {word} {right!r}", node=node)
+        first, second = self.as_number(left), self.as_number(right)
+        if first is not None and second is not None:
+            answer = compare(word, first, second)
+            if answer.answer is not None:
+                if answer.basis.name == "SAMPLED":
+                    self.assume(f"{first.text} {word} {second.text} is {answer.answer}")
+                return answer.answer
+            return replace(self._open_comparison(word, left, right, node, literal), points=pointwise(word, first, second))
+        if word in ("==", "!=") and (isinstance(left, Object | FunctionValue) or isinstance(right, Object)):
+            if left is right:
+                return word == "=="
+        return self._open_comparison(word, left, right, node, literal)
+
+    def _open_comparison(
+        self, word: str, left: Value, right: Value, node: ir.NodeId, literal: tuple[bool, bool]
+    ) -> Opaque:
+        lineage = lineage_of(left) | lineage_of(right)
+        wants: list[tuple[Opaque, str]] = []
+        for value, other, written in ((left, right, literal[1]), (right, left, literal[0])):
+            if isinstance(value, Opaque):
+                wants += value.wants
+                counter = self.as_number(other)
+                if written or counter is None or value.lineage or value.wants:
+                    continue
+                if self.as_number(value) is None and self.is_counter(other, counter):
+                    wants.append((value, "counter"))
+        facts = frozenset[Fact]()
+        if word in ("==", "!=") and lineage:
+            facts = frozenset({Fact("comparison", node, f"{path_of(left)} {word} {path_of(right)}")})
+        kind = "mask" if lineage else "condition"
+        text = f"{path_of(left)} {word} {path_of(right)}"
+        return Opaque(text, lineage, False, frozenset(), facts, node, ("compare", (left, right)), tuple(wants), kind)
+
+    def is_counter(self, value: Value, known: Num) -> bool:
+        """Whether a number can be one that counts microbatches: a whole number that the code itself computed."""
+        return known.as_int() is not None and not (isinstance(value, Opaque) and not value.parts)
+
+    def _identical(self, left: Value, right: Value, node: ir.NodeId, *, negated: bool) -> Value:
+        if right is None or left is None:
+            other = left if right is None else right
+            if other is None:
+                return not negated
+            if isinstance(other, _NOT_NONE) or isinstance(other, bool | int | float | str):
+                return negated
+            if isinstance(other, Opaque):
+                if other.lineage and other.kind != "optional":
+                    return negated
+                if other.kind in ("parameter", "gradient", "parameters"):
+                    return negated
+                text = f"{other.path} is None"
+                inner = Opaque(text, node=node)
+                if not negated:
+                    return inner
+                return Opaque(f"not {text}", node=node, parts=("not", (inner,)))
+        if isinstance(left, bool) and isinstance(right, bool):
+            return (left is right) != negated
+        if left is right and not isinstance(left, Opaque):
+            return not negated
+        return Opaque(f"{path_of(left)} is {'not ' if negated else ''}{path_of(right)}", node=node)
+
+    def _contained(self, left: Value, right: Value, node: ir.NodeId, *, negated: bool) -> Value:
+        if isinstance(right, Mapping) and isinstance(left, _PLAIN):
+            if left in right.items:
+                return not negated
+            if right.rest is None:
+                return negated
+        if isinstance(right, Items) and isinstance(left, _PLAIN) and all(isinstance(i, _PLAIN) for i in right.items):
+            return (left in right.items) != negated
+        if isinstance(right, str) and isinstance(left, str):
+            return (left in right) != negated
+        lineage = lineage_of(left) | lineage_of(right)
+        text = f"{path_of(left)} in {path_of(right)}"
+        inner = Opaque(text, lineage, node=node)
+        return Opaque(f"not {text}", lineage, node=node, parts=("not", (inner,))) if negated else inner
+
+    def eval_subscript(self, node: ir.Subscript, frame: Frame) -> Value:
+        value = self.evaluate(node.value, frame)
+        index = self.evaluate(node.index, frame)
+        return self.subscript(value, index, node, frame)
+
+    def subscript(self, value: Value, index: Value, node: ir.Subscript, frame: Frame) -> Value:
+        if isinstance(value, Items):
+            return self._item(value, index, node)
+        if isinstance(value, Mapping) and isinstance(index, _PLAIN):
+            if index in value.items:
+                return value.items[index]
+            return value.rest if value.rest is not None else Opaque(f"{{...}}[{index!r}]", node=node.node)
+        if isinstance(value, str) and isinstance(index, int) and -len(value) <= index < len(value):
+            return value[index]
+        if isinstance(value, Object) and isinstance(index, str) and index in value.attributes:
+            return value.attributes[index]
+        if isinstance(value, Form):
+            return self._part_of_form(value, index, node)
+        if isinstance(value, Canonical):
+            return value
+        return self._part_of_opaque(value, index, node, frame)
+
+    def _item(self, value: Items, index: Value, node: ir.Subscript) -> Value:
+        place = self.as_number(index)
+        if place is not None and place.as_int() is not None:
+            number_ = place.as_int()
+            if number_ is not None and -len(value.items) <= number_ < len(value.items):
+                return value.items[number_]
+        if isinstance(index, SliceValue):
+            bounds = [None if b is None else self.as_number(b) for b in (index.lower, index.upper, index.step)]
+            given = (index.lower, index.upper, index.step)
+            if all((n is None) == (b is None) for n, b in zip(bounds, given, strict=True)):
+                whole = [None if n is None else n.as_int() for n in bounds]
+                return Items(value.kind, value.items[slice(*whole)], value.key)
+        return self.opaque(f"{path_of(value)}[{path_of(index)}]", *value.items, node=node.node)
+
+    def _part_of_form(self, value: Form, index: Value, node: ir.Subscript) -> Value:
+        """Selecting from a loss: of one value a target it stays one, else nothing is known of the part."""
+        if not value.is_elementwise:
+            return self.opaque(f"{value.text}[{path_of(index)}]", value, index, node=node.node)
+        if isinstance(index, Opaque) and index.lineage:
+            return self.with_fact(value, Fact("selection", node.node, path_of(index)))
+        return value
+
+    def _part_of_opaque(self, value: Value, index: Value, node: ir.Subscript, frame: Frame) -> Value:
+        path = f"{path_of(value)}[{path_of(index)}]"
+        if isinstance(value, Opaque) and value.kind == "shape":
+            return self.size_of(value, path)
+        result = self.opaque(path, value, index, node=node.node)
+        lineage = lineage_of(value)
+        facts = result.facts | (value.facts if isinstance(value, Opaque) else frozenset())
+        if isinstance(index, Opaque) and index.kind == "mask":
+            facts |= {Fact("selection", node.node, index.path)}
+        first = index.items[0] if isinstance(index, Items) and index.items else index
+        lineage |= lineage_of(index) | self.slice_lineage(value, first, node)
+        gradient = result.gradient and carries_gradient(value)
+        kind = "parameters" if isinstance(index, str) and index == "params" else ""
+        modules = result.modules | (value.modules if isinstance(value, Opaque | Object) else frozenset())
+        source = value.source if isinstance(value, Opaque) else None
+        return Opaque(path[:160], lineage, gradient, modules, facts, node.node, kind=kind, source=source)
+
+    def eval_slice(self, node: ir.Slice, frame: Frame) -> Value:
+        def part(bound: ir.Expression | None) -> Value:
+            return None if bound is None else self.evaluate(bound, frame)
+
+        return SliceValue(part(node.lower), part(node.upper), part(node.step))
+
+    def eval_conditional(self, node: ir.Conditional, frame: Frame) -> Value:
+        test = self.evaluate(node.test, frame)
+        if isinstance(test, Opaque) and test.points is not None:
+            return self._selected(test.points, self.evaluate(node.body, frame), self.evaluate(node.orelse, frame))
+        truth = self.truth(test)
+        if truth is None:
+            words = self.program.relevance.words((ir.Evaluate(node.node, node.body), ir.Evaluate(node.node, node.orelse)))
+            truth = self.choose(test, node.node, relevant=bool(words), default=True)
+        return self.evaluate(node.body if truth else node.orelse, frame)
+
+    def _selected(self, points: tuple[bool | None, ...], body: Value, orelse: Value) -> Value:
+        """`body if test else orelse` at each sample point on its own: `n if n > 0 else 1`."""
+        first, second = self.as_number(body), self.as_number(orelse)
+        if first is None or second is None:
+            return body if points[0] else orelse
+        at = tuple(
+            None if chosen is None else (a if chosen else b)
+            for chosen, a, b in zip(points, first.at, second.at, strict=True)
+        )
+        return Num(at, first.text, first.unknowns | second.unknowns | {"points"})
+
+    def eval_display(self, node: ir.Display, frame: Frame) -> Value:
+        items: list[Value] = []
+        for element in node.elements:
+            if isinstance(element, ir.Starred):
+                value = self.evaluate(element.value, frame)
+                known = self.known_items(value)
+                items += known if known is not None else [self.opaque(f"*{path_of(value)}", value, node=node.node)]
+            else:
+                items.append(self.evaluate(element, frame))
+        return Items(node.kind, items)
+
+    def eval_dict(self, node: ir.DictDisplay, frame: Frame) -> Value:
+        result = Mapping({})
+        for key, item in node.items:
+            value = self.evaluate(item, frame)
+            if key is None:
+                if isinstance(value, Mapping):
+                    result.items |= value.items
+                    result.rest = result.rest or value.rest
+                else:
+                    result.rest = self.opaque(f"{path_of(value)}[...]", value, node=node.node)
+                continue
+            name = self.evaluate(key, frame)
+            if isinstance(name, _PLAIN):
+                result.items[name] = value
+            else:
+                result.rest = value
+        return result
+
+    def eval_lambda(self, node: ir.Lambda, frame: Frame) -> Value:
+        return FunctionValue(node, frame)
+
+    def eval_walrus(self, node: ir.Walrus, frame: Frame) -> Value:
+        value = self.evaluate(node.value, frame)
+        frame.bind(node.target.id, value)
+        return value
+
+    def eval_formatted(self, node: ir.Formatted, frame: Frame) -> Value:
+        values = [self.evaluate(value, frame) for value in node.values]
+        lineage = frozenset[Any]().union(*(lineage_of(v) for v in values))
+        return Opaque("f-string", lineage, node=node.node, parts=("format", tuple(values)))
+
+    def eval_starred(self, node: ir.Starred, frame: Frame) -> Value:
+        return self.evaluate(node.value, frame)
+
+    def eval_await(self, node: ir.Await, frame: Frame) -> Value:
+        return self.evaluate(node.value, frame)
+
+    def eval_yield(self, node: ir.Yield, frame: Frame) -> Value:
+        value = self.evaluate(node.value, frame) if node.value is not None else None
+        if frame.collected is None:
+            return None
+        if node.is_from:
+            frame.collected += self.known_items(value) or [value]
+        else:
+            frame.collected.append(value)
+        if frame.wanted is not None and len(frame.collected) >= frame.wanted:
+            raise GeneratorLeft
+        return None
+
+    def eval_unread(self, node: ir.Unread, frame: Frame) -> Value:
+        values = [self.evaluate(value, frame) for value in node.values]
+        return self.opaque("?", *values, node=node.node)
+
+    def negated(self, value: Value, node: ir.NodeId) -> Value:
+        if isinstance(value, bool | int | float):
+            return -value
+        if isinstance(value, Num):
+            return negate(value)
+        if isinstance(value, Form | Opaque):
+            if isinstance(value, Opaque) and not value.gradient:
+                known = self.as_number(value)
+                if known is not None:
+                    return negate(known)
+                result = self.opaque(f"-{value.path}", value, node=node)
+                return result
+            return self.binary("*", value, number(-1), node)
+        return self.opaque(f"-{path_of(value)}", value, node=node)
+
+    def truth(self, value: Value) -> bool | None:
+        """Python's truth of a value, or None where it is not known."""
+        if value is None or isinstance(value, bool | int | float | str | bytes):
+            return bool(value)
+        if isinstance(value, Num):
+            return compare("!=", value, number(0)).answer
+        if isinstance(value, Items):
+            return bool(value.items)
+        if isinstance(value, Mapping):
+            return True if value.items else (None if value.rest is not None else False)
+        if isinstance(value, Opaque):
+            if value.kind == "last":
+                return self.is_last_iteration()
+            if value.points is not None:
+                self.assume(f"{value.path} is {value.points[0]}: a window has valid targets")
+                return value.points[0]
+            known = self.as_number(value)
+            return None if known is None else compare("!=", known, number(0)).answer
+        if isinstance(value, Form):
+            return None
+        return True
+
+    def is_last_iteration(self) -> bool | None:
+        """Whether the microbatch loop is in its last iteration: what an unknown test beside a boundary asks."""
+        for loop in self.enclosing():
+            if loop.is_data:
+                return loop.is_last
+        return None
+
+
+class GeneratorLeft(Exception):
+    """A generator has yielded as much as was wanted of it."""
+
+
+def _unread(machine: Expressions, node: object, frame: Frame) -> Value:
+    raise Stopped(f"no evaluator for {type(node).__name__}")
+
+
+_Evaluator: TypeAlias = Callable[[Any, Any, Frame], Value]
+_EVALUATORS: dict[type, _Evaluator] = {
+    ir.Constant: Expressions.eval_constant,
+    ir.Name: Expressions.eval_name,
+    ir.Attribute: Expressions.eval_attribute,
+    ir.Call: Expressions.eval_call,
+    ir.Binary: Expressions.eval_binary,
+    ir.Unary: Expressions.eval_unary,
+    ir.Boolean: Expressions.eval_boolean,
+    ir.Compare: Expressions.eval_compare,
+    ir.Subscript: Expressions.eval_subscript,
+    ir.Slice: Expressions.eval_slice,
+    ir.Conditional: Expressions.eval_conditional,
+    ir.Display: Expressions.eval_display,
+    ir.DictDisplay: Expressions.eval_dict,
+    ir.Comprehension: lambda machine, node, frame: machine.eval_comprehension(node, frame),
+    ir.Lambda: Expressions.eval_lambda,
+    ir.Walrus: Expressions.eval_walrus,
+    ir.Formatted: Expressions.eval_formatted,
+    ir.Starred: Expressions.eval_starred,
+    ir.Await: Expressions.eval_await,
+    ir.Yield: Expressions.eval_yield,
+    ir.Unread: Expressions.eval_unread,
+}
+

@@ -1,0 +1,347 @@
+"""Loops and what they run over: loaders, ranges, iterators, lists, generators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from accumlint.reading import ir
+from accumlint.semantics.frames import Frame
+from accumlint.semantics.machine import (
+    LOOP_BUDGET,
+    BreakLoop,
+    ContinueLoop,
+    LoopState,
+    Raised,
+    Stopped,
+)
+from accumlint.semantics.numbers import Num
+from accumlint.semantics.statements import Statements
+from accumlint.semantics.values import (
+    Form,
+    FunctionValue,
+    Items,
+    Mapping,
+    Object,
+    Opaque,
+    RangeValue,
+    Stream,
+    Value,
+    lineage_of,
+    path_of,
+)
+
+FIRST_LENGTH = 3
+"""How many elements an unknown iterable has before it is known what the loop over it does."""
+
+
+@dataclass(slots=True)
+class Iteration:
+    """What a loop runs over: its elements, where its length came from, whether it ends, whether it brings data."""
+
+    elements: Iterator[Value]
+    key: str
+    finite: bool = True
+    is_data: bool = True
+
+
+class Loops(Statements):
+    """Runs loops and makes iterators."""
+
+    # ------------------------------------------------------------------------------------------ lengths
+
+    def length_of_key(self, key: str, *, bounded: bool = True) -> int:
+        """How many elements an unknown iterable has in this run."""
+        return self.knowledge.lengths.setdefault(key, FIRST_LENGTH)
+
+    def range_bounds(self, value: RangeValue) -> tuple[int, int, int] | None:
+        """The bounds of a range whose length is known."""
+        step = self.as_number(value.step)
+        whole_step = None if step is None else step.as_int()
+        start = self.as_number(value.start)
+        whole_start = 0 if start is None and isinstance(value.start, Opaque) else None if start is None else start.as_int()
+        if whole_step is None or whole_step == 0 or whole_start is None:
+            return None
+        stop = self._range_stop(value.stop)
+        return None if stop is None else (whole_start, stop, whole_step)
+
+    def _range_stop(self, stop: Value) -> int | None:
+        known = self.as_number(stop)
+        if known is None and isinstance(stop, Opaque):
+            known = self._factored(stop)
+        if known is None:
+            return None
+        if not known.is_constant:
+            return None
+        whole = known.as_int()
+        return whole if whole is not None else int(known.constant)
+
+    def _factored(self, stop: Opaque) -> Num | None:
+        """`updates * accum` with a known accum: the unknown factor is the number of windows."""
+        if stop.parts is None or stop.parts[0] != "*":
+            return None
+        open_parts = [p for p in stop.parts[1] if isinstance(p, Opaque) and self.as_number(p) is None]
+        if len(open_parts) != 1 or open_parts[0].lineage or self.as_number(stop.parts[1][0]) is self.as_number(
+            stop.parts[1][1]
+        ):
+            return None
+        self.knowledge.numbers.setdefault(open_parts[0].path, Fraction(2))
+        return self.as_number(stop)
+
+    # ---------------------------------------------------------------------------------------- iterables
+
+    def iteration(self, value: Value, node: ir.NodeId) -> Iteration:
+        """How a `for` runs over a value."""
+        if isinstance(value, Items):
+            is_data = not all(isinstance(item, Form | str | Object | FunctionValue) for item in value.items)
+            return Iteration(iter(list(value.items)), value.key or f"items@{node}", is_data=is_data)
+        if isinstance(value, Mapping):
+            return Iteration(iter(list(value.items)), f"items@{node}", is_data=False)  # type: ignore[arg-type]
+        if isinstance(value, RangeValue):
+            return self._range_iteration(value)
+        if isinstance(value, Stream):
+            return Iteration(value.iterator, value.key, value.finite)
+        if isinstance(value, str):
+            return Iteration(iter([value]), f"string@{node}", is_data=False)
+        if isinstance(value, Opaque) and value.kind in ("parameters", "groups", "group"):
+            return Iteration(iter([self.parameter_of(value)]), f"parameters@{node}", is_data=False)
+        if isinstance(value, Object) and value.instance is not None:
+            made = self.iterate_instance(value, node)
+            if made is not None:
+                return self.iteration(made, node)
+        return self._unknown_iteration(value, node)
+
+    def parameter_of(self, value: Opaque) -> Opaque:
+        """The one parameter that stands for all of a group."""
+        kind = "group" if value.kind == "groups" else "parameter"
+        return Opaque(f"{value.path}[i]", modules=value.modules, kind=kind, source=value.source)
+
+    def _range_iteration(self, value: RangeValue) -> Iteration:
+        bounds = self.range_bounds(value)
+        key = f"range@{value.node}"
+        if bounds is not None:
+            numbers = range(*bounds)
+            if len(numbers) > LOOP_BUDGET:
+                numbers = numbers[: 4 * self.knowledge.window]
+            exact = not isinstance(value.stop, Opaque)
+            return Iteration(iter(numbers), key, finite=exact)
+        return Iteration(iter(self.unknown_range(value)), key, finite=False)
+
+    def unknown_range(self, value: RangeValue) -> list[Value]:
+        """The numbers of a range of unknown length: whole numbers, or unknown places that slice data."""
+        key = f"range@{value.node}"
+        length = self.length_of_key(key)
+        step = self.as_number(value.step)
+        whole = None if step is None else step.as_int()
+        if whole == 1:
+            start = self.as_number(value.start)
+            first = 0 if start is None or start.as_int() is None else start.as_int() or 0
+            return list(range(first, first + length))
+        mark = tuple((loop.node, loop.iteration) for loop in self.loops)
+        places: list[Value] = []
+        for place in range(length):
+            slot = ("place", key, place, mark)
+            if slot not in self.slices:
+                self.slices[slot] = self.new_atom("slice", 1)
+            path = f"{path_of(value.start)} + {place} * {path_of(value.step)}"
+            places.append(Opaque(path, frozenset({self.slices[slot]})))
+        return places
+
+    def _unknown_iteration(self, value: Value, node: ir.NodeId) -> Iteration:
+        key = self.key_of(value)
+        endless = isinstance(value, Opaque | Object) and "infinite" in value.path.lower()
+        return Iteration(self._arrivals(value, key), key, finite=not endless)
+
+    def key_of(self, value: Value) -> str:
+        if isinstance(value, Object):
+            return f"{value.canonical or 'object'}@{value.path}"
+        return f"elements of {path_of(value)}"
+
+    def _arrivals(self, value: Value, key: str) -> Iterator[Value]:
+        """The elements of an unknown iterable. Within one iteration of the loops around it they are the same."""
+        mark = tuple((loop.node, loop.iteration) for loop in self.loops)
+        length = self.length_of_key(key)
+        base = lineage_of(value)
+        path = path_of(value)
+        for place in range(length):
+            slot = ("element", key, place, mark, max(base) if base else None)
+            if slot not in self.slices:
+                self.slices[slot] = self.new_atom("batch", 1)
+            facts = value.facts if isinstance(value, Opaque) else frozenset()
+            yield Opaque(f"{path}[{place}]"[:160], base | {self.slices[slot]}, False, frozenset(), facts)
+
+    def known_items(self, value: Value, limit: int = LOOP_BUDGET) -> list[Value] | None:
+        """The elements of something whose length is known, or was given a length."""
+        if isinstance(value, Items):
+            return value.items
+        if isinstance(value, Mapping):
+            return list(value.items) if value.rest is None else None  # type: ignore[arg-type]
+        if isinstance(value, RangeValue):
+            bounds = self.range_bounds(value)
+            if bounds is None:
+                return self.unknown_range(value)
+            return list(range(*bounds)[:limit])
+        if isinstance(value, Stream):
+            return [element for element, _ in zip(value.iterator, range(limit), strict=False)]
+        return None
+
+    def stream(self, value: Value, node: ir.NodeId) -> Stream:
+        """`iter(value)`."""
+        if isinstance(value, Stream):
+            return value
+        made = self.iteration(value, node)
+        return Stream(made.elements, made.finite, made.key)
+
+    def next_of(self, value: Value, default: Value, node: ir.NodeId, *, has_default: bool) -> Value:
+        """`next(value)`; an exhausted iterator raises only where somebody catches it, else data goes on."""
+        if not isinstance(value, Stream):
+            path = f"next({path_of(value)})"
+            lineage = lineage_of(value) | self.arrival("batch")
+            return Opaque(path, lineage, node=node)
+        for element in value.iterator:
+            return element
+        if has_default:
+            return default
+        if any({"StopIteration", "", "Exception"} & kinds for kinds in self.catching):
+            raise Raised("StopIteration")
+        return Opaque(f"next({value.key})", self.arrival("batch"), node=node)
+
+    # -------------------------------------------------------------------------------------------- loops
+
+    def exec_for(self, node: ir.For, frame: Frame) -> None:
+        value = self.evaluate(node.iterable, frame)
+        plan = self.iteration(value, node.node)
+        state = LoopState(node.node, plan.key, is_data=plan.is_data, finite=plan.finite)
+        self.trace.loops[node.node] = self.trace.loops.get(node.node, 0)
+        self.loops.append(state)
+        broke = False
+        try:
+            for count, (element, is_last) in enumerate(_with_last(plan.elements)):
+                if count > LOOP_BUDGET:
+                    raise Stopped("a loop is too long to be followed")
+                state.iteration, state.is_last = count, is_last
+                self.assign(node.target, element, frame)
+                try:
+                    self.execute(node.body, frame)
+                except ContinueLoop:
+                    pass
+                except BreakLoop:
+                    broke = True
+                    break
+        finally:
+            self.loops.pop()
+        if not broke:
+            if plan.finite and plan.is_data:
+                self.trace.ends.append((len(self.trace.events), node.node, plan.key))
+            self.execute(node.orelse, frame)
+
+    def exec_while(self, node: ir.While, frame: Frame) -> None:
+        key = f"while@{node.node}"
+        state = LoopState(node.node, key, finite=False)
+        self.loops.append(state)
+        broke = False
+        try:
+            for count in range(LOOP_BUDGET + 1):
+                state.iteration = count
+                if not self._goes_on(node, frame, state, count):
+                    break
+                if count == LOOP_BUDGET:
+                    raise Stopped("a loop is too long to be followed")
+                try:
+                    self.execute(node.body, frame)
+                except ContinueLoop:
+                    pass
+                except BreakLoop:
+                    broke = True
+                    break
+        finally:
+            self.loops.pop()
+        if not broke:
+            self.execute(node.orelse, frame)
+
+    def _goes_on(self, node: ir.While, frame: Frame, state: LoopState, count: int) -> bool:
+        test = self.evaluate(node.test, frame)
+        truth = self.truth(test)
+        if isinstance(node.test, ir.Constant) and truth:
+            limit = self.knowledge.lengths.setdefault(state.key, 2 * self.knowledge.window + 2)
+            return count < limit
+        if truth is not None:
+            return truth
+        limit = self.length_of_key(state.key)
+        state.is_last = count == limit - 1
+        return count < limit
+
+    # ---------------------------------------------------------------------------------- comprehensions
+
+    def eval_comprehension(self, node: ir.Comprehension, frame: Frame) -> Value:
+        inner = Frame("<comprehension>", frame)
+        results: list[tuple[Value, Value]] = []
+        exact = self._comprehend(node, 0, inner, results)
+        if node.kind == "dict":
+            return self._dict_of(results, exact=exact)
+        values = [element for element, _ in results]
+        if exact:
+            return Items("list" if node.kind == "generator" else node.kind, values, self._kept_key(node, frame))
+        if len(values) == 1 and isinstance(values[0], Opaque):
+            only = values[0]
+            kind = only.kind if only.kind == "mask" else "parameters" if only.kind == "parameter" else ""
+            return Opaque(f"[{only.path} ...]", only.lineage, only.gradient, only.modules, only.facts, node.node, kind=kind)
+        return Items("list", values) if values else Items("list", [])
+
+    def _kept_key(self, node: ir.Comprehension, frame: Frame) -> str:
+        """A list made element by element from another has that list's length."""
+        if len(node.clauses) != 1 or node.clauses[0].conditions:
+            return ""
+        return f"comprehension@{node.node}"
+
+    def _comprehend(
+        self, node: ir.Comprehension, depth: int, frame: Frame, results: list[tuple[Value, Value]]
+    ) -> bool:
+        """Collect the elements; False if they came from something of unknown length, of which one was taken."""
+        if depth == len(node.clauses):
+            element = self.evaluate(node.element, frame)
+            results.append((element, self.evaluate(node.value, frame) if node.value is not None else None))
+            return True
+        clause = node.clauses[depth]
+        source = self.evaluate(clause.iterable, frame)
+        items = self.known_items(source)
+        exact = items is not None
+        if items is None:
+            items = [self._example_of(source, node.node)]
+        for item in items[:LOOP_BUDGET]:
+            self.spend()
+            self.assign(clause.target, item, frame)
+            if all(self.truth(self.evaluate(test, frame)) is not False for test in clause.conditions):
+                exact &= self._comprehend(node, depth + 1, frame, results)
+        return exact
+
+    def _example_of(self, source: Value, node: ir.NodeId) -> Value:
+        """One element of an unknown collection, standing for all: it derives from the same data."""
+        if isinstance(source, Opaque) and source.kind in ("parameters", "groups", "group"):
+            return self.parameter_of(source)
+        result = self.opaque(f"{path_of(source)}[i]", source, node=node)
+        if isinstance(source, Opaque):
+            return Opaque(result.path, result.lineage, source.gradient, source.modules, source.facts, node)
+        return result
+
+    def _dict_of(self, results: list[tuple[Value, Value]], *, exact: bool) -> Mapping:
+        made = Mapping({})
+        for key, value in results:
+            if exact and isinstance(key, str | int | float | bool | bytes | None):
+                made.items[key] = value
+            else:
+                made.rest = value
+        return made
+
+
+def _with_last(elements: Iterator[Value]) -> Iterator[tuple[Value, bool]]:
+    """Each element with whether it is the last."""
+    try:
+        held = next(elements)
+    except StopIteration:
+        return
+    for element in elements:
+        yield held, False
+        held = element
+    yield held, True

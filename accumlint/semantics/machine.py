@@ -1,0 +1,382 @@
+"""The state of one path, and what every part of the interpreter may ask of it.
+
+A path is one run from the start with a list of recorded decisions; nothing is ever forked or copied, so that one
+path's state is plain mutable Python. What a run learns about unknown configuration (which name holds the number of
+accumulation steps, how long a loop should be) is kept in `Knowledge`, and the path is run again with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from accumlint.reading import ir
+from accumlint.semantics.frames import Frame
+from accumlint.semantics.numbers import POINTS, Num, combine, number
+from accumlint.semantics.points import count_of, generic_value
+from accumlint.semantics.relevance import Relevance
+from accumlint.semantics.trace import Decision, Event, Guard, Snapshot, Trace
+from accumlint.semantics.values import (
+    NO_DATA,
+    Atom,
+    Form,
+    Lineage,
+    Object,
+    Opaque,
+    Site,
+    Value,
+    carries_gradient,
+    lineage_of,
+    modules_of,
+)
+
+if TYPE_CHECKING:
+    from accumlint.apis.registry import Registry
+    from accumlint.reading.program import Module
+
+STEP_BUDGET = 60_000
+"""How many IR nodes one path may run; a spent budget stops the path, and no finding is drawn from it."""
+DEPTH_BUDGET = 14
+LOOP_BUDGET = 300
+
+
+class Stopped(Exception):
+    """The path cannot be judged; the reason is a result, not a fault."""
+
+
+class Restart(Exception):
+    """Something was learned that the path must know from its start."""
+
+
+class BreakLoop(Exception):
+    pass
+
+
+class ContinueLoop(Exception):
+    pass
+
+
+class ReturnFrom(Exception):
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+
+class Raised(Exception):
+    """The interpreted code raises; `kind` is the exception's name as far as it is known."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """What earlier runs of a region learned. `steps` is the number of accumulation steps that this run takes."""
+
+    steps: int = 3
+    numbers: dict[str, Fraction] = field(default_factory=dict)
+    steps_paths: dict[str, None] = field(default_factory=dict)  # unknowns that hold the number of steps, in order
+    literal_steps: int | None = None
+    lengths: dict[str, int] = field(default_factory=dict)
+    generic: int = 0
+    optimizers: dict[str, None] = field(default_factory=dict)  # unknown ones that stepped, by path
+
+    @property
+    def window(self) -> int:
+        return self.literal_steps or self.steps
+
+
+@dataclass(slots=True)
+class LoopUse:
+    """What happened in the iterations of an unknown loop: backwards directly in it, steps at its level, inner loops."""
+
+    direct_backward: bool = False
+    direct_step: bool = False
+    any_backward: bool = False
+    any_step: bool = False
+
+
+@dataclass(slots=True)
+class LoopState:
+    """One running loop."""
+
+    node: ir.NodeId
+    key: str
+    iteration: int = 0
+    is_last: bool = False
+    is_data: bool = True
+    finite: bool = True
+
+
+@dataclass(eq=False, slots=True)
+class Store:
+    """The gradient of one optimizer's parameters."""
+
+    name: str
+    optimizer: Object | None = None
+    modules: frozenset[str] = frozenset()
+    gradient: dict[tuple[Site, int], Num] = field(default_factory=dict)
+    scaled: bool = False
+    unscaled: bool = False  # since the last update of the scaler
+
+
+@dataclass(eq=False)
+class Program:
+    """What a run reads: the module, the tables, and static answers about blocks."""
+
+    module: Module
+    registry: Registry
+    relevance: Relevance
+    declared: tuple[tuple[str, str], ...] = ()
+
+
+class MachineState:
+    """The mutable state of one path; the interpreter's parts are mixed into `Machine` on top of it."""
+
+    def __init__(self, program: Program, knowledge: Knowledge, forced: dict[str, bool], region: str) -> None:
+        self.program = program
+        self.knowledge = knowledge
+        self.forced = forced
+        self.trace = Trace(region)
+        self.stores: dict[str, Store] = {}
+        self.universe: dict[tuple[Site, int], Num] = {}
+        self.universe_scaled = False
+        self.loops: list[LoopState] = []
+        self.guards: list[Guard] = []
+        self.uses: dict[str, LoopUse] = {}
+        self.microbatches: dict[Atom, int] = {}
+        self.current = -1
+        self.no_grad = 0
+        self.depth = 0
+        self.budget = STEP_BUDGET
+        self.serial = 0
+        self.answers: dict[str, bool] = {}
+        self.stack: list[str] = []
+        self.slices: dict[tuple[object, ...], Atom] = {}
+        self.sites: dict[int, tuple[Opaque, Form]] = {}
+        self.objects: dict[str, Object] = {}
+        self.catching: list[frozenset[str]] = []
+        self.builtins = Frame("builtins")
+        self.setting_up = False
+        self.fields: dict[tuple[str, str], Value] = {}
+        self.sync = True
+        self.moduli: list[int] = []
+        self.sync_node: ir.NodeId = -1
+        for path in knowledge.optimizers:
+            self.stores[path] = Store(path)
+
+    # ------------------------------------------------------------------------------------------ budgets
+
+    def spend(self, amount: int = 1) -> None:
+        self.budget -= amount
+        if self.budget < 0:
+            raise Stopped("the step budget is spent")
+
+    # --------------------------------------------------------------------------------------------- data
+
+    def new_atom(self, kind: str, rank: int) -> Atom:
+        self.serial += 1
+        return Atom(rank, self.serial, kind)
+
+    def arrival(self, kind: str, rank: int = 1) -> Lineage:
+        """The lineage of data that arrives now."""
+        return frozenset({self.new_atom(kind, rank)})
+
+    def microbatch_of(self, lineage: Lineage) -> int:
+        """The number (from 0) of the microbatch that data belongs to; data from nowhere names the loop iteration."""
+        atom = max(lineage) if lineage else None
+        if atom is None or atom.rank < 0:  # random numbers alone: the loop that draws them says which microbatch
+            atom = self._iteration_atom()
+        if atom not in self.microbatches:
+            self.microbatches[atom] = len(self.microbatches)
+            self.trace.counts.append(count_of(len(self.microbatches) - 1, POINTS))
+        return self.microbatches[atom]
+
+    def _iteration_atom(self) -> Atom:
+        for loop in reversed(self.loops):
+            if loop.is_data:
+                key = ("iteration", loop.node, tuple((outer.node, outer.iteration) for outer in self.loops))
+                if key not in self.slices:
+                    self.slices[key] = self.new_atom("iteration", 0)
+                return self.slices[key]
+        key = ("iteration", -1)
+        if key not in self.slices:
+            self.slices[key] = self.new_atom("iteration", 0)
+        return self.slices[key]
+
+    def count_for(self, lineage: Lineage, text: str) -> Num:
+        """How many targets data holds, as an unknown number."""
+        count = self.trace.counts[k] if (k := self.microbatch_of(lineage)) >= 0 else number(1)
+        return Num(count.at, text or count.text, count.unknowns)
+
+    # ------------------------------------------------------------------------------------------ numbers
+
+    def as_number(self, value: Value) -> Num | None:
+        """The number that a value is, if it is one in this run."""
+        if isinstance(value, Num):
+            return value
+        if isinstance(value, bool | int):
+            return number(value)
+        if isinstance(value, float):
+            return number(value) if value == value and abs(value) != float("inf") else None
+        if isinstance(value, Opaque):
+            if value.path in self.knowledge.numbers and not value.lineage:
+                return number(self.knowledge.numbers[value.path], value.path, frozenset({value.path}))
+            if value.parts is not None:
+                return self._work_out(value)
+        return None
+
+    def _work_out(self, value: Opaque) -> Num | None:
+        if value.parts is None or value.parts[0] in ("and", "or", "not", "compare", "format"):
+            return None
+        operator, operands = value.parts
+        numbers = [self.as_number(operand) for operand in operands]
+        if any(n is None for n in numbers):
+            return None
+        known = [n for n in numbers if n is not None]
+        if operator == "int":
+            return known[0] if known[0].as_int() is not None else combine("//", known[0], number(1))
+        result = known[0]
+        for other in known[1:]:
+            combined = combine(operator, result, other)
+            if combined is None:
+                return None
+            result = combined
+        return result
+
+    def learn_steps(self, unknown: Opaque) -> None:
+        """Take an unknown for the number of accumulation steps, and run again."""
+        leaf = self._leaf(unknown)
+        if leaf.path in self.knowledge.numbers or leaf.lineage:
+            return
+        if self.setting_up:
+            return
+        self.knowledge.numbers[leaf.path] = Fraction(self.knowledge.steps)
+        self.knowledge.steps_paths[leaf.path] = None
+        raise Restart
+
+    def _leaf(self, unknown: Opaque) -> Opaque:
+        if unknown.parts is not None and unknown.parts[0] in ("max", "min", "int", "*"):
+            open_parts = [p for p in unknown.parts[1] if isinstance(p, Opaque) and self.as_number(p) is None]
+            if len(open_parts) == 1:
+                return self._leaf(open_parts[0])
+        return unknown
+
+    def learn_factor(self, unknown: Opaque) -> Num:
+        """Give an unknown that multiplies or divides a loss a value without a meaning."""
+        known = self.as_number(unknown)
+        if known is not None:
+            return known
+        if unknown.path not in self.knowledge.numbers:
+            self.knowledge.numbers[unknown.path] = generic_value(self.knowledge.generic)
+            self.knowledge.generic += 1
+        return number(self.knowledge.numbers[unknown.path], unknown.path, frozenset({unknown.path}))
+
+    # ------------------------------------------------------------------------------------------- events
+
+    def store_of(self, optimizer: Object) -> Store:
+        """The store of an optimizer; one that appears late has received everything that came before."""
+        shared = optimizer.attributes.get("shares")
+        if isinstance(shared, Object):
+            return self.store_of(shared)
+        store = self.stores.get(optimizer.path)
+        if store is not None and store.optimizer is None:
+            store.optimizer = optimizer
+        if store is None:
+            if self.universe and optimizer.path not in self.knowledge.optimizers:
+                self.knowledge.optimizers[optimizer.path] = None
+                raise Restart
+            modules = optimizer.modules.union(*(modules_of(value) for value in optimizer.of))
+            store = Store(optimizer.path, optimizer, modules, dict(self.universe), self.universe_scaled)
+            for (site, _), _value in self.universe.items():
+                if modules and site.modules and not (modules & site.modules):
+                    store.gradient = {k: v for k, v in store.gradient.items() if k[0] is not site}
+            self.stores[optimizer.path] = store
+        return store
+
+    def reached_stores(self, modules: frozenset[str]) -> list[Store]:
+        """The stores that a loss computed by these modules reaches; unknown on either side means yes."""
+        return [s for s in self.stores.values() if not modules or not s.modules or modules & s.modules]
+
+    def emit(
+        self,
+        kind: str,
+        node: ir.NodeId,
+        store: Store | None = None,
+        *,
+        snapshot: Snapshot | None = None,
+        form: Form | None = None,
+        by: Num | None = None,
+        detail: str = "",
+        gated: bool = False,
+    ) -> None:
+        gradient = dict(store.gradient) if store is not None and snapshot is None else dict(snapshot or {})
+        self.trace.events.append(
+            Event(
+                kind,
+                store.name if store is not None else "",
+                self.current,
+                node,
+                gradient,
+                bool(store is not None and store.scaled),
+                tuple(self.guards),
+                tuple((loop.node, loop.iteration) for loop in self.loops),
+                form,
+                by,
+                detail,
+                True,
+                gated,
+            )
+        )
+        if kind in ("backward", "step") and detail != "repeat":
+            self._note_use(kind)
+
+    def _note_use(self, kind: str) -> None:
+        direct = True
+        for loop in reversed(self.loops):
+            use = self.uses.setdefault(loop.key, LoopUse())
+            if kind == "backward":
+                use.any_backward = True
+                use.direct_backward |= direct and loop.is_data
+            else:
+                use.any_step = True
+                use.direct_step |= direct and loop.is_data
+            direct = direct and not loop.is_data
+
+    def assume(self, text: str) -> None:
+        if text not in self.trace.assumptions:
+            self.trace.assumptions.append(text)
+
+    # ---------------------------------------------------------------------------------------- decisions
+
+    def decide(self, key: str, default: bool, node: ir.NodeId, *, data: bool, may_flip: bool) -> bool:
+        """The answer to an undecided condition: the same text has the same answer on a path."""
+        if key in self.answers:
+            return self.answers[key]
+        answer = self.forced.get(key, default)
+        self.answers[key] = answer
+        basis = "flipped" if key in self.forced and answer != default else ("default" if may_flip else "assumed")
+        self.trace.decisions.append(Decision(key, answer, basis, node, data))
+        return answer
+
+    # ----------------------------------------------------------------------------------------- opaque
+
+    def opaque(self, path: str, *sources: Value, node: ir.NodeId = -1, gradient: bool | None = None) -> Opaque:
+        """An unknown value that derives from its sources."""
+        lineage: Lineage = NO_DATA
+        modules: frozenset[str] = frozenset()
+        carries = False
+        for source in sources:
+            lineage |= lineage_of(source)
+            modules |= modules_of(source)
+            carries |= carries_gradient(source)
+            if isinstance(source, Opaque) and not source.lineage:
+                modules |= {source.path}
+        if gradient is not None:
+            carries = gradient
+        return Opaque(path[:160], lineage, carries and not self.no_grad, modules, node=node)
+
+    def enclosing(self) -> Iterator[LoopState]:
+        return reversed(self.loops)
+

@@ -1,0 +1,184 @@
+"""Exact numbers known at a few sample points.
+
+Every scalar that can reach a gradient is a vector of `Fraction`s, one for each assignment of the unknown counts. Two
+numbers are equal if they are equal at every point (polynomial identity testing), so no computer algebra is needed and
+division works. Points prove equality, never order: an ordering that all points agree on is an assumption.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from typing import TypeAlias
+
+POINTS = 4
+"""How many sample points a run has: the worked example first, then a primed one, one with an empty microbatch, one
+whose first window has no target at all."""
+
+Scalar: TypeAlias = "int | float | bool | Fraction | Num"
+
+
+class Basis(Enum):
+    """Why a comparison has its answer."""
+
+    LITERAL = "both sides are known exactly"
+    SAMPLED = "all sample points agree: an assumption, printed with a proof"
+    OPEN = "the points disagree"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    answer: bool | None
+    basis: Basis
+
+
+@dataclass(frozen=True, slots=True)
+class Num:
+    """A rational function of the unknowns, known at a few points.
+
+    `at` has `POINTS` entries; None means undefined there, as 0/0 is, and is contagious. `text` is for messages only.
+    `unknowns` are the names it depends on: a configuration value keeps its name although it has one value in a run,
+    so that a reader of the number knows whether it came from the number of accumulation steps.
+    """
+
+    at: tuple[Fraction | None, ...]
+    text: str = ""
+    unknowns: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if not self.unknowns and any(value != self.at[0] for value in self.at):
+            raise ValueError(f"a literal that varies between points: {self.text}")
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it has one defined value at all points: it does not depend on the counts."""
+        return self.at[0] is not None and all(value == self.at[0] for value in self.at)
+
+    @property
+    def depends_on_counts(self) -> bool:
+        return any(value != self.at[0] for value in self.at)
+
+    @property
+    def constant(self) -> Fraction:
+        """The one value of a constant; raises ValueError for a number that varies."""
+        if not self.is_constant or self.at[0] is None:
+            raise ValueError(f"not a constant: {self.text}")
+        return self.at[0]
+
+    def as_int(self) -> int | None:
+        """The value as an int, if it is a constant whole number."""
+        if self.is_constant and self.at[0] is not None and self.at[0].denominator == 1:
+            return int(self.at[0])
+        return None
+
+
+def exact(value: int | float | bool | Fraction) -> Fraction:
+    """A literal as a Fraction; a float as it was written (0.7 is 7/10). Raises ValueError for nan and inf."""
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError("not a finite number")
+        return Fraction(repr(value))
+    return Fraction(value)
+
+
+def number(value: Scalar, text: str = "", unknowns: frozenset[str] = frozenset()) -> Num:
+    """A literal, or a value that all points share, as a Num."""
+    if isinstance(value, Num):
+        return value
+    fraction = exact(value)
+    return Num((fraction,) * POINTS, text or str(value), unknowns)
+
+
+ZERO = number(0)
+ONE = number(1)
+
+_Operation: TypeAlias = Callable[[Fraction, Fraction], "Fraction | None"]
+
+
+def _divide(left: Fraction, right: Fraction) -> Fraction | None:
+    return left / right if right else None
+
+
+def _floor_divide(left: Fraction, right: Fraction) -> Fraction | None:
+    return Fraction(left // right) if right else None
+
+
+def _modulo(left: Fraction, right: Fraction) -> Fraction | None:
+    return left % right if right else None
+
+
+def _power(left: Fraction, right: Fraction) -> Fraction | None:
+    if right.denominator != 1 or abs(right) > 64 or (not left and right < 0):
+        return None
+    return Fraction(left**right)
+
+
+_OPERATIONS: dict[str, _Operation] = {
+    "+": lambda left, right: left + right,
+    "-": lambda left, right: left - right,
+    "*": lambda left, right: left * right,
+    "/": _divide,
+    "//": _floor_divide,
+    "%": _modulo,
+    "**": _power,
+    "max": max,
+    "min": min,
+}
+
+
+def combine(operator: str, left: Num, right: Num) -> Num | None:
+    """`left operator right` at each point; None for an operator that numbers do not have."""
+    operation = _OPERATIONS.get(operator)
+    if operation is None:
+        return None
+    at = tuple(
+        None if a is None or b is None else operation(a, b) for a, b in zip(left.at, right.at, strict=True)
+    )
+    if operator in ("max", "min"):
+        text = f"{operator}({left.text}, {right.text})"
+    else:
+        text = f"{_wrapped(left.text)} {operator} {_wrapped(right.text)}"
+    return Num(at, text, left.unknowns | right.unknowns)
+
+
+def _wrapped(text: str) -> str:
+    return f"({text})" if " " in text and not text.endswith(")") else text
+
+
+def negate(value: Num) -> Num:
+    return Num(tuple(None if a is None else -a for a in value.at), f"-{_wrapped(value.text)}", value.unknowns)
+
+
+_ORDER: dict[str, Callable[[Fraction, Fraction], bool]] = {
+    "==": lambda left, right: left == right,
+    "!=": lambda left, right: left != right,
+    "<": lambda left, right: left < right,
+    "<=": lambda left, right: left <= right,
+    ">": lambda left, right: left > right,
+    ">=": lambda left, right: left >= right,
+}
+
+
+def compare(operator: str, left: Num, right: Num) -> Comparison:
+    """Compare two numbers; undefined points say nothing, and with no defined point the answer is open."""
+    order = _ORDER[operator]
+    answers = {order(a, b) for a, b in zip(left.at, right.at, strict=True) if a is not None and b is not None}
+    if len(answers) != 1:
+        return Comparison(None, Basis.OPEN)
+    literal = not (left.depends_on_counts or right.depends_on_counts)
+    return Comparison(answers.pop(), Basis.LITERAL if literal else Basis.SAMPLED)
+
+
+def pointwise(operator: str, left: Num, right: Num) -> tuple[bool | None, ...]:
+    """The answer of a comparison at each point; None where a side is undefined."""
+    order = _ORDER[operator]
+    return tuple(None if a is None or b is None else order(a, b) for a, b in zip(left.at, right.at, strict=True))
+
+
+def equal(left: Num, right: Num) -> bool:
+    """Whether two numbers are equal wherever both are defined, and somewhere both are."""
+    pairs = [(a, b) for a, b in zip(left.at, right.at, strict=True) if a is not None and b is not None]
+    return bool(pairs) and all(a == b for a, b in pairs)

@@ -1,0 +1,178 @@
+"""Which statements can touch a loss, a gradient or the clock, read off the text.
+
+Undecided branches are forked only where it matters. This is decided without running anything: by the names of the
+methods called in a block, and in the functions of the file that it calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from accumlint.reading import ir
+from accumlint.reading.walk import walk
+
+EVENT_WORDS = frozenset(
+    {
+        "backward", "manual_backward", "step", "zero_grad", "clip_grad_norm_", "clip_grad_norm", "clip_grad_value_",
+        "clip_gradients", "unscale_", "unscale", "scale", "no_sync", "no_backward_sync", "accumulate", "scale_loss",
+        "set_requires_gradient_sync", "scale_grads", "multiply_grads", "backward_step", "set_gradient_divide_factor",
+    }
+)  # fmt: skip
+"""Methods and functions that do something to gradients or clocks, whoever's they are."""
+
+GRADIENT_ATTRIBUTES = frozenset({"grad", "require_backward_grad_sync"})
+_EXITS = frozenset({"exit", "_exit", "abort"})
+
+
+@dataclass(eq=False)
+class Relevance:
+    """Answers about blocks of one file, remembered by the identity of the block."""
+
+    functions: dict[str, list[ir.Function]]
+    _words: dict[int, frozenset[str]] = field(default_factory=dict)
+    _names: dict[int, frozenset[str]] = field(default_factory=dict)
+    _tests: dict[int, frozenset[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, body: Iterable[ir.Statement]) -> Relevance:
+        functions: dict[str, list[ir.Function]] = {}
+        for statement in body:
+            for node in walk(statement):
+                if isinstance(node, ir.Function):
+                    functions.setdefault(node.name, []).append(node)
+        return cls(functions)
+
+    def words(self, block: tuple[ir.Statement, ...]) -> frozenset[str]:
+        """The event words that running a block can reach, through functions of the file too."""
+        return self._reach(block, set())
+
+    def _reach(self, block: tuple[ir.Statement, ...], seen: set[str]) -> frozenset[str]:
+        key = id(block)
+        known = self._words.get(key)
+        if known is not None:
+            return known
+        found: set[str] = set()
+        complete = True
+        for statement in block:
+            for node in nodes_of(statement):
+                if isinstance(node, ir.Call):
+                    name = called_name(node)
+                    if name in EVENT_WORDS:
+                        found.add(name)
+                    elif name == "update" and "scaler" in receiver_text(node):
+                        found.add("update")
+                    elif name in self.functions:
+                        if name in seen:
+                            complete = False
+                            continue
+                        for function in self.functions[name]:
+                            found |= self._reach(function.body, seen | {name})
+                elif isinstance(node, ir.Assign | ir.Augment | ir.Delete):
+                    found |= _gradient_writes(node)
+        result = frozenset(found)
+        if complete or not seen:
+            self._words[key] = result
+        return result
+
+    def called(self, block: tuple[ir.Statement, ...]) -> frozenset[str]:
+        """The last names of all calls in a block."""
+        return frozenset(
+            called_name(node) for statement in block for node in nodes_of(statement) if isinstance(node, ir.Call)
+        )
+
+    def assigned(self, block: tuple[ir.Statement, ...]) -> frozenset[str]:
+        """The plain names that a block binds."""
+        known = self._names.get(id(block))
+        if known is None:
+            known = frozenset(name for statement in block for name in bound_names(statement))
+            self._names[id(block)] = known
+        return known
+
+    def tested(self, body: tuple[ir.Statement, ...]) -> frozenset[str]:
+        """The plain names and attribute names that tests of a function body look at: its control names."""
+        known = self._tests.get(id(body))
+        if known is None:
+            found: set[str] = set()
+            for statement in body:
+                for node in nodes_of(statement):
+                    test = getattr(node, "test", None)
+                    if test is not None:
+                        for part in walk(test):
+                            if isinstance(part, ir.Name):
+                                found.add(part.id)
+                            elif isinstance(part, ir.Attribute):
+                                found.add(part.name)
+            known = frozenset(found)
+            self._tests[id(body)] = known
+        return known
+
+
+def nodes_of(statement: ir.Statement) -> Iterator[object]:
+    """All nodes of a statement, without the bodies of functions and classes that it only defines."""
+    if isinstance(statement, ir.Function | ir.Class):
+        return
+    for node in walk(statement, into_scopes=False):
+        yield node
+
+
+def called_name(call: ir.Call) -> str:
+    """The last name of what is called: `step` for `self.optimizer.step()`."""
+    if isinstance(call.function, ir.Attribute):
+        return call.function.name
+    return call.function.id if isinstance(call.function, ir.Name) else ""
+
+
+def receiver_text(call: ir.Call) -> str:
+    """The dotted receiver of a method call, lower case, as far as it is dotted."""
+    parts: list[str] = []
+    node: ir.Expression | None = call.function.value if isinstance(call.function, ir.Attribute) else None
+    while isinstance(node, ir.Attribute):
+        parts.append(node.name)
+        node = node.value
+    if isinstance(node, ir.Name):
+        parts.append(node.id)
+    return ".".join(reversed(parts)).lower()
+
+
+def _gradient_writes(node: ir.Assign | ir.Augment | ir.Delete) -> set[str]:
+    targets = (node.target,) if isinstance(node, ir.Augment) else node.targets
+    return {t.name for t in targets if isinstance(t, ir.Attribute) and t.name in GRADIENT_ATTRIBUTES}
+
+
+def bound_names(statement: ir.Statement) -> Iterator[str]:
+    """The plain names (and `self.x` as "x") that a statement binds, in nested blocks too."""
+    for node in nodes_of(statement):
+        targets: tuple[ir.Expression, ...] = ()
+        if isinstance(node, ir.Assign):
+            targets = node.targets
+        elif isinstance(node, ir.Augment | ir.For | ir.Walrus):
+            targets = (node.target,)
+        for target in targets:
+            for part in walk(target):
+                if isinstance(part, ir.Name):
+                    yield part.id
+                elif isinstance(part, ir.Attribute):
+                    yield part.name
+
+
+def ends_in(block: tuple[ir.Statement, ...], kinds: tuple[type[object], ...]) -> bool:
+    """Whether a block's last statement is of one of the kinds."""
+    return bool(block) and isinstance(block[-1], kinds)
+
+
+def leaves_program(block: tuple[ir.Statement, ...]) -> bool:
+    """Whether a block only ends the run: it raises, or calls exit."""
+    if not block:
+        return False
+    last = block[-1]
+    if isinstance(last, ir.Raise):
+        return True
+    return isinstance(last, ir.Evaluate) and isinstance(last.value, ir.Call) and called_name(last.value) in _EXITS
+
+
+def has_jump(block: tuple[ir.Statement, ...]) -> bool:
+    """Whether a block may continue or break the loop around it, or return."""
+    return any(
+        isinstance(node, ir.Continue | ir.Break | ir.Return) for statement in block for node in nodes_of(statement)
+    )

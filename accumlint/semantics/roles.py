@@ -1,0 +1,55 @@
+"""What an unknown object is, by the method that is called on it and, last, by its name."""
+
+from __future__ import annotations
+
+import re
+
+OPTIMIZER = "torch.optim.Optimizer"
+SCHEDULER = "torch.optim.lr_scheduler.LRScheduler"
+SCALER = "torch.amp.GradScaler"
+ACCELERATOR = "accelerate.Accelerator"
+FABRIC = "lightning.fabric.Fabric"
+ENGINE = "deepspeed.DeepSpeedEngine"
+WRAPPED = "torch.nn.parallel.DistributedDataParallel"
+
+_SCHEDULER_NAME = re.compile(r"sched|warmup|anneal|lr_?(step|decay|policy)|\blr\b|plateau", re.I)
+_OPTIMIZER_NAME = re.compile(r"opt(im)?|solver|adam|sgd", re.I)
+_OTHER_STEPPER = re.compile(r"prof|pbar|progress|env\b|envs\b|sim\b|bar\b|ema|tracker|timer|logger", re.I)
+_SCALER_NAME = re.compile(r"scaler", re.I)
+_ACCELERATOR_NAME = re.compile(r"accelerator|\baccel\b", re.I)
+_FABRIC_NAME = re.compile(r"fabric", re.I)
+_ENGINE_NAME = re.compile(r"engine|deepspeed|\bds_", re.I)
+
+
+def guess_class(path: str, method: str, *, has_loss: bool, has_arguments: bool) -> str:
+    """The canonical class of an unknown receiver of a method call, or ""."""
+    last = path.rpartition(".")[2]
+    if _ACCELERATOR_NAME.search(last):
+        return ACCELERATOR
+    if _FABRIC_NAME.search(last):
+        return FABRIC
+    if method == "step":
+        return _stepper(last, has_arguments=has_arguments)
+    if method == "zero_grad":
+        return OPTIMIZER if _OPTIMIZER_NAME.search(last) else ""
+    if method in ("unscale_", "scale") and _SCALER_NAME.search(last):
+        return SCALER
+    if method in ("update", "get_scale", "is_enabled") and _SCALER_NAME.search(last):
+        return SCALER
+    if method == "backward" and has_loss and _ENGINE_NAME.search(last):
+        return ENGINE
+    return ""
+
+
+def _stepper(last: str, *, has_arguments: bool) -> str:
+    if _SCALER_NAME.search(last):
+        return SCALER
+    if _OTHER_STEPPER.search(last):
+        return ""
+    if _SCHEDULER_NAME.search(last):
+        return SCHEDULER
+    if _ENGINE_NAME.search(last):
+        return ENGINE
+    if has_arguments and not _OPTIMIZER_NAME.search(last):
+        return ""
+    return OPTIMIZER

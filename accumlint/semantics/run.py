@@ -1,0 +1,192 @@
+"""From a module to traces: which code is run, how a path is repeated until it has learned enough, and flipped.
+
+This is the only entry of the layer. Candidates are functions that can reach a `backward`; outermost ones first, so that
+a helper is read with the arguments that its caller gives. Whatever a caller's run did not reach is run on its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from accumlint.apis.registry import Registry
+from accumlint.reading import ir
+from accumlint.reading.program import Module
+from accumlint.reading.walk import walk
+from accumlint.semantics.attributes import Machine
+from accumlint.semantics.drivers import Region, find_regions, start
+from accumlint.semantics.frames import Frame
+from accumlint.semantics.machine import (
+    BreakLoop,
+    ContinueLoop,
+    Knowledge,
+    LoopUse,
+    Program,
+    Raised,
+    Restart,
+    ReturnFrom,
+    Stopped,
+)
+from accumlint.semantics.relevance import Relevance, called_name
+from accumlint.semantics.trace import BACKWARD, STEP, Trace
+
+RESTARTS = 24
+FLIPS = 6
+LARGEST_LITERAL = 64
+STEPS = (3, 2)
+"""The numbers of accumulation steps that are tried where the code leaves it open."""
+
+
+@dataclass(slots=True)
+class Result:
+    """What running a region gave: one trace for each value of K on the default path, and the flipped paths.
+
+    `default` are the traces of the default path, for K in `STEPS` (one, if the code has its own K).
+    """
+
+    region: Region
+    default: list[Trace] = field(default_factory=list)
+    flipped: list[list[Trace]] = field(default_factory=list)
+
+    @property
+    def stopped(self) -> str:
+        return self.default[0].stopped if self.default else "nothing was run"
+
+
+def analyse(module: Module, registry: Registry) -> list[Result]:
+    """Run everything in a module that reaches a backward."""
+    program = Program(module, registry, Relevance.of(module.body))
+    covered: set[ir.NodeId] = set()
+    results: list[Result] = []
+    for region in find_regions(program):
+        if region.backwards and region.backwards <= covered:
+            continue
+        result = run_region(program, region)
+        for trace in result.default:
+            if not trace.stopped:
+                covered |= trace.covered
+        results.append(result)
+    return results
+
+
+def run_region(program: Program, region: Region) -> Result:
+    """All paths of one region."""
+    result = Result(region)
+    for steps in STEPS:
+        trace, fixed = _settle(program, region, Knowledge(steps=steps), {})
+        result.default.append(trace)
+        if fixed or trace.stopped:
+            break
+    keys = [d.key for d in result.default[0].decisions if d.basis == "default"]
+    if not result.default[0].stopped:
+        for decision in result.default[0].decisions:
+            if decision.basis == "default" and len(result.flipped) < FLIPS:
+                forced = {decision.key: not decision.answer}
+                traces = []
+                for steps in STEPS[: len(result.default)]:
+                    traces.append(_settle(program, region, Knowledge(steps=steps), forced)[0])
+                result.flipped.append(traces)
+    del keys
+    return result
+
+
+def _settle(
+    program: Program, region: Region, knowledge: Knowledge, forced: dict[str, bool]
+) -> tuple[Trace, bool]:
+    """Run a path until nothing new is learned. Returns its trace and whether K is the code's own number."""
+    for _ in range(RESTARTS):
+        machine = Machine(program, knowledge, forced, region.name)
+        try:
+            _run_once(machine, region)
+        except Restart:
+            continue
+        if not machine.trace.stopped and _learn_lengths(machine):
+            continue
+        trace = machine.trace
+        if trace.steps is None and knowledge.steps_paths:
+            trace.steps, trace.steps_text = knowledge.steps, next(iter(knowledge.steps_paths))
+        elif trace.steps is None and knowledge.literal_steps is not None:
+            trace.steps, trace.steps_text = knowledge.literal_steps, str(knowledge.literal_steps)
+        return trace, not knowledge.steps_paths and not _has_free_window(machine)
+    trace = Trace(region.name)
+    trace.stopped = "its configuration does not settle"
+    return trace, True
+
+
+def _has_free_window(machine: Machine) -> bool:
+    return any(use.direct_backward and not use.any_step for use in machine.uses.values())
+
+
+def _run_once(machine: Machine, region: Region) -> None:
+    try:
+        start(machine, region)
+    except Stopped as stopped:
+        machine.trace.stopped = str(stopped)
+    except (Raised, ReturnFrom, BreakLoop, ContinueLoop):
+        pass
+    except RecursionError:
+        machine.trace.stopped = "nested too deeply"
+
+
+def _learn_lengths(machine: Machine) -> bool:
+    """After a run: how long should the unknown loops be, now that it is known what happens in them?"""
+    knowledge = machine.knowledge
+    changed = False
+    literal = _literal_steps(machine)
+    if literal is not None and knowledge.literal_steps != literal:
+        knowledge.literal_steps = literal
+        changed = True
+    for key in list(knowledge.lengths):
+        use = machine.uses.get(key)
+        wanted = _wanted_length(key, use, knowledge)
+        if wanted is not None and knowledge.lengths[key] != wanted:
+            knowledge.lengths[key] = wanted
+            changed = True
+    return changed
+
+
+def _wanted_length(key: str, use: LoopUse | None, knowledge: Knowledge) -> int | None:
+    window = knowledge.window
+    if key.startswith("while@") and use is not None and use.any_backward and not use.direct_backward:
+        return min(knowledge.lengths[key], 4)
+    if use is None or not use.any_backward:
+        return min(knowledge.lengths[key], 2) if use is not None and not key.startswith("while@") else None
+    if not use.direct_backward:
+        return 2
+    if not use.any_step:
+        return window
+    if key.startswith("range@"):
+        return 2 * window
+    return 2 * window + 1
+
+
+def _literal_steps(machine: Machine) -> int | None:
+    """A number of accumulation steps that the code itself writes down: it shows in how often the optimizer steps."""
+    trace = machine.trace
+    if machine.knowledge.steps_paths or trace.steps is not None:
+        return None
+    if machine.knowledge.literal_steps is not None:
+        return None
+    windows = window_sizes(trace)
+    usual = max(set(windows), key=windows.count) if windows else 0
+    if usual > 1:
+        return usual
+    moduli = [m for m in machine.moduli if m <= LARGEST_LITERAL]
+    no_step = not any(event.kind == STEP for event in trace.events)
+    return max(moduli) if moduli and no_step and any(e.kind == BACKWARD for e in trace.events) else None
+
+
+def window_sizes(trace: Trace) -> list[int]:
+    """How many microbatches were forwarded before each step, store by store."""
+    sizes: list[int] = []
+    for store in trace.stores:
+        seen: set[int] = set()
+        for event in trace.of_store(store):
+            if event.kind == BACKWARD:
+                seen.add(event.microbatch)
+            elif event.kind == STEP:
+                sizes.append(len(seen))
+                seen = set()
+    return sizes
+
+
+__all__ = ["Frame", "Result", "analyse", "called_name", "replace", "run_region", "walk"]

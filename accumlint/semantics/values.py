@@ -1,0 +1,345 @@
+"""The values of the interpreter: numbers, losses as linear forms, objects with identity, and everything else opaque.
+
+Python's own None, bool, int, float, str and bytes stand for themselves. Objects, lists and dicts are mutable and
+compared by identity (two names of one object are one object); all other values are frozen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from accumlint.apis.language import Count, Role, Row
+from accumlint.reading import ir
+from accumlint.semantics.numbers import Num
+
+if TYPE_CHECKING:
+    from accumlint.semantics.frames import Frame
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Atom:
+    """One arrival of data: a batch of a loader, a slice of it, a random draw. Later arrivals have larger serials.
+
+    `rank` orders kinds: a slice or batch (1) names the microbatch before a mere draw (0) does.
+    """
+
+    rank: int
+    serial: int
+    kind: str = field(compare=False)
+
+
+Lineage: TypeAlias = frozenset[Atom]
+NO_DATA: Lineage = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something read off the code that later speaks for or against equal counts ("ignore_index", "mask", ...)."""
+
+    name: str
+    node: ir.NodeId | None = None
+    text: str = ""
+
+
+Facts: TypeAlias = frozenset[Fact]
+NO_FACTS: Facts = frozenset()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """One birth of a loss: which call, on which data, and what it divided by.
+
+    `reduction` is "mean", "sum", "none" (one value a target) or "unknown". `node` is the expression that made it;
+    `call` the canonical name of the library loss, if it was one.
+    """
+
+    node: ir.NodeId
+    reduction: str
+    lineage: Lineage
+    modules: frozenset[str] = frozenset()
+    count: Count | None = None
+    call: str = ""
+    facts: Facts = NO_FACTS
+    separable: bool = True
+    arguments: tuple[tuple[str, str], ...] = ()  # parameter -> what was passed, as an access path
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """The loss was divided (or, with a divisor below 1, multiplied) by a number that does not depend on the data."""
+
+    node: ir.NodeId
+    divisor: Num
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A loss: a linear form over the values of loss sites. Adding, and multiplying by numbers, are all it can do."""
+
+    terms: tuple[tuple[Site, Num], ...]
+    divisions: tuple[Division, ...] = ()
+    scaler: Object | None = None
+    detached: bool = False
+    text: str = ""
+
+    @property
+    def lineage(self) -> Lineage:
+        return frozenset().union(*(site.lineage for site, _ in self.terms))
+
+    @property
+    def modules(self) -> frozenset[str]:
+        return frozenset().union(*(site.modules for site, _ in self.terms))
+
+    @property
+    def facts(self) -> Facts:
+        return frozenset().union(*(site.facts for site, _ in self.terms))
+
+    @property
+    def is_elementwise(self) -> bool:
+        return any(site.reduction == "none" for site, _ in self.terms)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opaque:
+    """Anything that is not understood: an access path, the data it derives from, whether it carries gradient.
+
+    `path` names it ("args.accum", "model(x).loss"); a configuration number is known by it. `parts` keeps arithmetic
+    on unknown numbers, so that it can be worked out once they have values. `wants` names the unknowns that would
+    decide it, if it is a condition, together with why.
+    """
+
+    path: str
+    lineage: Lineage = NO_DATA
+    gradient: bool = False
+    modules: frozenset[str] = frozenset()
+    facts: Facts = NO_FACTS
+    node: ir.NodeId = -1
+    parts: tuple[str, tuple[Value, ...]] | None = None
+    wants: tuple[tuple[Opaque, str], ...] = ()
+    kind: str = ""  # "mask", "parameter", "gradient", "condition", "shape", "last"
+    role: Role | None = None
+    source: Object | None = None  # the parameters, optimizer or scaler that it belongs to
+    points: tuple[bool | None, ...] | None = None  # a comparison of counts: its answer at each sample point
+
+
+@dataclass(eq=False, slots=True)
+class Object:
+    """A thing with identity: an optimizer, a loader, an instance of a class of the file, a module."""
+
+    path: str
+    role: Role | None = None
+    canonical: str = ""  # its library class
+    attributes: dict[str, Value] = field(default_factory=dict)
+    owner: Object | None = None
+    of: tuple[Value, ...] = ()
+    instance: ClassValue | None = None
+    lineage: Lineage = NO_DATA
+    node: ir.NodeId = -1
+    modules: frozenset[str] = frozenset()  # the modules that it stands for or holds the parameters of
+
+
+@dataclass(eq=False, slots=True)
+class Items:
+    """A list, tuple or set whose items are known. `kind` is "list", "tuple", "set" or "deque"."""
+
+    kind: str
+    items: list[Value]
+    key: str = ""  # where its length came from, if that was unknown
+
+
+@dataclass(eq=False, slots=True)
+class Mapping:
+    """A dict; `rest` is what an unknown key would yield (None: nothing, it is known in full)."""
+
+    items: dict[object, Value]
+    rest: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SliceValue:
+    lower: Value
+    upper: Value
+    step: Value
+
+
+@dataclass(frozen=True, slots=True)
+class RangeValue:
+    """A range; `key` is set if its length is not known."""
+
+    start: Value
+    stop: Value
+    step: Value
+    node: ir.NodeId
+
+
+@dataclass(eq=False, slots=True)
+class Stream:
+    """Something that is being iterated: an iterator with a position. `finite` is False for endless ones."""
+
+    iterator: Iterator[Value]
+    finite: bool
+    key: str
+    length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Canonical:
+    """A thing of a library by its dotted name: a module, a function, a class."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionValue:
+    """A function of the file. `bound` is the receiver of a method; `partial` holds arguments given in advance."""
+
+    function: ir.Function | ir.Lambda
+    closure: Frame
+    owner: ClassValue | None = None
+    bound: Value = None
+    is_bound: bool = False
+    partial: tuple[tuple[str | None, Value], ...] = ()
+    no_grad: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.function.name if isinstance(self.function, ir.Function) else "<lambda>"
+
+
+@dataclass(eq=False, slots=True)
+class ClassValue:
+    """A class of the file; `bases` are classes of the file or canonical names."""
+
+    definition: ir.Class
+    closure: Frame
+    bases: tuple[Value, ...]
+    members: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Method:
+    """A method of something that is not a class of the file: `receiver.name`, not called yet."""
+
+    receiver: Value
+    name: str
+    node: ir.NodeId = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Context:
+    """A call that is a context manager: it acts when a `with` enters it, and again when that is left."""
+
+    call: LibraryCall
+    entered: list[Value] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Super:
+    """`super()`: the receiver seen as an instance of the bases of `owner`."""
+
+    receiver: Value
+    owner: ClassValue
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LibraryCall:
+    """A call that the tables describe: its row, its receiver, its arguments by parameter.
+
+    `written` are the argument expressions by parameter, for calls that change an argument in place.
+    """
+
+    row: Row
+    receiver: Value
+    bound: dict[str, object]
+    node: ir.NodeId
+    written: dict[str, ir.Expression] = field(default_factory=dict)
+    frame: Frame | None = None
+
+
+Value: TypeAlias = (
+    "None | bool | int | float | str | bytes | complex | Num | Form | Opaque | Object | Items | Mapping | SliceValue"
+    " | RangeValue | Stream | Canonical | FunctionValue | ClassValue | Method | Context | Super"
+)
+
+
+def lineage_of(value: Value) -> Lineage:
+    """The data that a value derives from."""
+    if isinstance(value, Opaque | Object):
+        return value.lineage
+    if isinstance(value, Form):
+        return value.lineage
+    if isinstance(value, Items):
+        return frozenset().union(*(lineage_of(item) for item in value.items))
+    if isinstance(value, Mapping):
+        rest = lineage_of(value.rest)
+        return rest.union(*(lineage_of(item) for item in value.items.values()))
+    if isinstance(value, SliceValue):
+        return lineage_of(value.lower) | lineage_of(value.upper) | lineage_of(value.step)
+    if isinstance(value, RangeValue):
+        return lineage_of(value.start) | lineage_of(value.stop)
+    return NO_DATA
+
+
+def modules_of(value: Value) -> frozenset[str]:
+    """The modules that a value was computed by."""
+    if isinstance(value, Opaque | Form | Object):
+        return value.modules
+    if isinstance(value, Items):
+        return frozenset().union(*(modules_of(item) for item in value.items))
+    if isinstance(value, Mapping):
+        return frozenset().union(*(modules_of(item) for item in value.items.values()))
+    return frozenset()
+
+
+def facts_of(value: Value) -> Facts:
+    if isinstance(value, Opaque | Form):
+        return value.facts
+    if isinstance(value, Items):
+        return frozenset().union(*(facts_of(item) for item in value.items))
+    if isinstance(value, Mapping):
+        return frozenset().union(*(facts_of(item) for item in value.items.values()))
+    return NO_FACTS
+
+
+def carries_gradient(value: Value) -> bool:
+    if isinstance(value, Form):
+        return not value.detached
+    if isinstance(value, Opaque):
+        return value.gradient
+    if isinstance(value, Items):
+        return any(carries_gradient(item) for item in value.items)
+    if isinstance(value, Mapping):
+        return carries_gradient(value.rest) or any(carries_gradient(item) for item in value.items.values())
+    return False
+
+
+def path_of(value: Value) -> str:
+    """How a value is named in access paths and condition texts."""
+    if isinstance(value, Opaque | Object):
+        return value.path
+    if isinstance(value, Num | Form):
+        return value.text
+    if isinstance(value, Canonical):
+        return value.name
+    if isinstance(value, FunctionValue):
+        return value.name
+    if isinstance(value, ClassValue):
+        return value.definition.name
+    if isinstance(value, Method):
+        return f"{path_of(value.receiver)}.{value.name}"
+    if isinstance(value, Items):
+        return "[...]" if value.items else "[]"
+    if isinstance(value, Mapping):
+        return "{...}"
+    if isinstance(value, SliceValue):
+        return f"{'' if value.lower is None else path_of(value.lower)}:" + (
+            "" if value.upper is None else path_of(value.upper)
+        )
+    if isinstance(value, RangeValue):
+        return f"range({path_of(value.start)}, {path_of(value.stop)})"
+    if isinstance(value, Stream):
+        return f"iter({value.key})"
+    return repr(value)
