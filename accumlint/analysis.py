@@ -1,13 +1,24 @@
-"""The pipeline: source -> regions -> traces -> violations -> findings (-> repairs). The faces call only this."""
+"""The pipeline: source -> regions -> traces -> violations -> findings (-> repairs). The faces call only this.
+
+Importing this module costs nothing: the parser, the interpreter and the rules are imported when the first file that can
+hold a training loop is checked.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from accumlint.findings import FileReport
+from accumlint.findings import FileReport, Finding, Loop, LoopStatus, Problem
+from accumlint.reading.prefilter import may_train
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from accumlint.contract.verdict import Violation
+    from accumlint.reading.program import Module
+    from accumlint.rules.base import Rule
+    from accumlint.source.notebook import NotebookText
     from accumlint.source.text import SourceText
 
 
@@ -25,6 +36,95 @@ class Options:
     strategy: str = "deferred"
 
 
-def check_source(source: SourceText, options: Options | None = None) -> FileReport:
+def check_source(source: SourceText | NotebookText, options: Options | None = None) -> FileReport:
     """Check one file or notebook. Never raises for bad input: `FileReport.problems` says what was wrong."""
-    return FileReport(source.filename)
+    options = options or Options()
+    report = FileReport(source.filename)
+    if not may_train(source.text.encode("utf-8", "replace")):
+        return report
+    from accumlint.reading.read import ReadError, read_module
+
+    try:
+        module = read_module(source.text, source.filename)
+    except ReadError as error:
+        report.problems.append(Problem(source.filename, error.message, error.line, error.column))
+        return report
+    _check_module(module, options, report)
+    if options.repair and any(finding.fix is None for finding in report.findings):
+        from accumlint.repair.attach import attach_repairs
+
+        attach_repairs(source, module, options, report)
+    return report
+
+
+def _check_module(module: Module, options: Options, report: FileReport) -> None:
+    from accumlint.apis.registry import load
+    from accumlint.contract.evidence import read_file_facts
+    from accumlint.contract.judge import judge
+    from accumlint.rules.registry import all_rules
+    from accumlint.semantics.run import analyse
+
+    rules = [rule for rule in all_rules() if rule.clause is not None and _wanted(rule, options)]
+    if not rules:
+        return
+    by_clause = {rule.clause: rule for rule in rules}
+    facts = read_file_facts(module)
+    violations: list[Violation] = []
+    for result in analyse(module, load()):
+        found, abstained = judge(result, facts)
+        violations += found
+        span = module.syntax.span(result.region.node) if result.region.node >= 0 else None
+        if span is not None:
+            status = LoopStatus.ANALYSED if abstained is None else LoopStatus.NOT_REACHED
+            report.loops.append(Loop(span, status, abstained.reason if abstained is not None else ""))
+    report.findings = sorted(
+        _findings(module, violations, by_clause), key=lambda finding: (finding.span, finding.code)  # type: ignore[arg-type]
+    )
+
+
+def _wanted(rule: Rule, options: Options) -> bool:
+    return rule.code in options.codes if options.codes is not None else not rule.opt_in
+
+
+def _findings(module: Module, violations: Iterable[Violation], by_clause: dict[object, Rule]) -> list[Finding]:
+    from dataclasses import replace
+
+    findings: dict[tuple[str, object], Finding] = {}
+    for violation in violations:
+        rule = by_clause.get(violation.clause)
+        if rule is None:
+            continue
+        span = module.syntax.span(violation.node)
+        worded = replace(violation, subject=violation.subject or module.syntax.text(violation.node))
+        key = (rule.code, span)
+        if key in findings:
+            continue
+        findings[key] = Finding(
+            rule.code,
+            rule.name,
+            rule.message(worded),
+            module.filename,
+            span,
+            rule.hint(worded),
+            violation.confidence.value,
+            tuple((e.reason, None if e.node is None else module.syntax.span(e.node)) for e in violation.evidence),
+            violation.assumptions,
+            numbers=_numbers(violation),
+        )
+    return list(findings.values())
+
+
+def _numbers(violation: Violation) -> dict[str, str]:
+    numbers = {
+        "window": str(violation.window) if violation.window else "",
+        "steps": str(violation.steps) if violation.steps else "",
+        "divisor": violation.divisor,
+        "counts": ", ".join(str(count) for count in violation.counts),
+        "weights": ", ".join(str(weight) for weight in violation.weights),
+        "actual": "" if violation.actual is None else str(violation.actual),
+        "expected": "" if violation.expected is None else str(violation.expected),
+    }
+    return {name: text for name, text in numbers.items() if text}
+
+
+__all__ = ["Options", "Problem", "check_source"]

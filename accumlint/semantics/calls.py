@@ -371,6 +371,8 @@ class Calls(Loops):
         if not lineage and self.loops and isinstance(callee, Opaque):
             lineage = self.draw_lineage(path)
         gradient = not self.no_grad and (bool(lineage) or carries_gradient(callee))
+        if isinstance(callee, Object) and callee.role is Role.WRAPPED_MODEL and not self.no_grad:
+            self.forward_sync = self.sync
         return Opaque(path[:160], lineage, gradient, modules, facts, node)
 
     def library_call(

@@ -216,7 +216,8 @@ class Effects(Calls):
                 self._add(store.gradient, form)
                 store.scaled = scaled or (store.scaled and bool(store.gradient))
                 store.scaled = scaled
-            self.emit(BACKWARD, call.node, store, form=form, detail="" if self.sync else "nosync",
+            sync = self.sync if self.forward_sync is None else self.forward_sync
+            self.emit(BACKWARD, call.node, store, form=form, detail="" if sync else "nosync",
                       snapshot=None if store is not None else self._alone(form))  # fmt: skip
         self._add(self.universe, form)
         self.universe_scaled = scaled
@@ -627,6 +628,7 @@ class Effects(Calls):
         known = self.as_number(target)
         if known is None:
             return target if effect.yields else None
+        self.trace.reduced = True
         ranks = ONE if effect.mean else self.world()
         summed = combine("*", known, ranks)
         if summed is None:

@@ -18,6 +18,7 @@ from accumlint.semantics.machine import (
 )
 from accumlint.semantics.numbers import Num
 from accumlint.semantics.statements import Statements
+from accumlint.semantics.trace import Loader
 from accumlint.semantics.values import (
     Form,
     FunctionValue,
@@ -150,8 +151,17 @@ class Loops(Statements):
 
     def _unknown_iteration(self, value: Value, node: ir.NodeId) -> Iteration:
         key = self.key_of(value)
+        if isinstance(value, Object) and self.is_loader(value):
+            self.note_loader(key, value)
         endless = isinstance(value, Opaque | Object) and "infinite" in value.path.lower()
         return Iteration(self._arrivals(value, key), key, finite=not endless)
+
+    def note_loader(self, key: str, value: Object) -> None:
+        """What the loader's own arguments say about the sizes of its batches."""
+        drops = value.attributes.get("drop_last")
+        collate = value.attributes.get("collate_fn")
+        known = drops if isinstance(drops, bool) else None
+        self.trace.loaders[key] = Loader(known, "" if collate is None else path_of(collate), value.node)
 
     def key_of(self, value: Value) -> str:
         if isinstance(value, Object):
@@ -167,7 +177,7 @@ class Loops(Statements):
         for place in range(length):
             slot = ("element", key, place, mark, max(base) if base else None)
             if slot not in self.slices:
-                self.slices[slot] = self.new_atom("batch", 1)
+                self.slices[slot] = self.new_atom(f"batch:{key}", 1)
             facts = value.facts if isinstance(value, Opaque) else frozenset()
             yield Opaque(f"{path}[{place}]"[:160], base | {self.slices[slot]}, False, frozenset(), facts)
 
@@ -197,7 +207,7 @@ class Loops(Statements):
         """`next(value)`; an exhausted iterator raises only where somebody catches it, else data goes on."""
         if not isinstance(value, Stream):
             path = f"next({path_of(value)})"
-            lineage = lineage_of(value) | self.arrival("batch")
+            lineage = lineage_of(value) | self.arrival("next")
             return Opaque(path, lineage, node=node)
         for element in value.iterator:
             return element
@@ -205,7 +215,7 @@ class Loops(Statements):
             return default
         if any({"StopIteration", "", "Exception"} & kinds for kinds in self.catching):
             raise Raised("StopIteration")
-        return Opaque(f"next({value.key})", self.arrival("batch"), node=node)
+        return Opaque(f"next({value.key})", self.arrival("next"), node=node)
 
     # -------------------------------------------------------------------------------------------- loops
 

@@ -161,6 +161,7 @@ class MachineState:
         self.setting_up = False
         self.fields: dict[tuple[str, str], Value] = {}
         self.sync = True
+        self.forward_sync: bool | None = None
         self.moduli: list[int] = []
         self.sync_node: ir.NodeId = -1
         for path in knowledge.optimizers:
@@ -191,6 +192,8 @@ class MachineState:
         if atom not in self.microbatches:
             self.microbatches[atom] = len(self.microbatches)
             self.trace.counts.append(count_of(len(self.microbatches) - 1, POINTS))
+            kinds = sorted({part.kind for part in lineage})
+            self.trace.lineages[self.microbatches[atom]] = tuple(kinds)
         return self.microbatches[atom]
 
     def _iteration_atom(self) -> Atom:
@@ -327,10 +330,16 @@ class MachineState:
                 detail,
                 True,
                 gated,
+                self.sync_node,
+                self._in_last_iteration(),
             )
         )
         if kind in ("backward", "step") and detail != "repeat":
             self._note_use(kind)
+
+    def _in_last_iteration(self) -> bool:
+        loop = next((loop for loop in reversed(self.loops) if loop.is_data), None)
+        return loop is not None and loop.finite and loop.is_last
 
     def _note_use(self, kind: str) -> None:
         direct = True

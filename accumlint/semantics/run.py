@@ -156,7 +156,7 @@ def _wanted_length(key: str, use: LoopUse | None, knowledge: Knowledge) -> int |
         return window
     if key.startswith("range@"):
         return 2 * window
-    return 2 * window + 1
+    return 2 * window + 2
 
 
 def _literal_steps(machine: Machine) -> int | None:

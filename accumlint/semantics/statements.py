@@ -206,6 +206,8 @@ class Statements(Expressions):
             truth = self.choose_branch(test, node, frame)
         else:
             self.trace.tests.setdefault(node.node, set()).add(truth)
+            if any(isinstance(statement, ir.Continue) for statement in node.body):
+                self.trace.skips.add(node.node)
         self.guards.append(Guard(node.node, truth, numeric))
         try:
             self.execute(node.body if truth else node.orelse, frame)

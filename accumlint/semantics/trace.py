@@ -50,6 +50,8 @@ class Event:
     detail: str = ""
     manual: bool = True
     gated: bool = False  # a framework decides whether it acts (and decided that it does)
+    sync_node: ir.NodeId = -1  # where gradient synchronisation was last switched
+    is_last: bool = False  # in the last iteration of a finite microbatch loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +65,21 @@ class Decision:
     data: bool = False  # the condition looks at the data
 
 
+@dataclass(frozen=True, slots=True)
+class Loader:
+    """What is known of a loader: whether it drops a short last batch, and its collate function's text."""
+
+    drops_last: bool | None
+    collate: str = ""
+    node: ir.NodeId = -1
+
+
 @dataclass(slots=True)
 class Trace:
     """One path through a region.
 
-    `counts` is the number of microbatches; `count(k)` their counts. `steps` is the number of accumulation steps K in
+    `counts` is the number of microbatches; `lineages[k]` the kinds of the data that microbatch
+    k came from. `steps` is the number of accumulation steps K in
     this run with its source text, if the code names one. `ends` marks where a finite loader was exhausted: (event
     index, loop node). `stopped` says why the path is not judged; then no finding may be drawn from it.
     """
@@ -88,9 +100,13 @@ class Trace:
     world: Num | None = None
     logged: list[tuple[ir.NodeId, Form]] = field(default_factory=list)
     tests: dict[ir.NodeId, set[bool]] = field(default_factory=dict)
+    skips: set[ir.NodeId] = field(default_factory=set)  # `if`s whose body continues the loop
     loops: dict[ir.NodeId, int] = field(default_factory=dict)
     guessed: bool = False
     sums_ranks: bool = False
+    loaders: dict[str, Loader] = field(default_factory=dict)
+    lineages: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    reduced: bool = False
 
     def of_store(self, store: str) -> list[Event]:
         return [event for event in self.events if event.store == store]

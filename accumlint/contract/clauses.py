@@ -1,0 +1,435 @@
+"""The clauses of the contract, read off the traces of one region: one function a clause."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from accumlint.contract.evidence import FileFacts, Spread, judge_counts
+from accumlint.contract.verdict import Clause, Confidence, Evidence, Violation
+from accumlint.contract.weights import Weighting, degree, literal_degree, weigh
+from accumlint.contract.windows import Window, cut_windows
+from accumlint.reading import ir
+from accumlint.semantics.trace import ADVANCE, BACKWARD, CLEAR, CLIP, STEP, UNSCALE, UPDATE, Event, Trace
+from accumlint.semantics.values import Division
+
+_SPREAD_CLAUSES = {
+    Spread.TARGETS: Clause.TARGET_WEIGHT,
+    Spread.BATCHES: Clause.BATCH_WEIGHT,
+    Spread.UNKNOWN: Clause.UNPROVEN_WEIGHT,
+}
+
+
+@dataclass(slots=True)
+class Case:
+    """One optimizer's windows on one path, for one or two numbers of steps."""
+
+    trace: Trace
+    store: str
+    facts: FileFacts
+    other: Trace | None = None
+    windows: list[Window] = field(default_factory=list)
+    other_windows: list[Window] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, traces: list[Trace], store: str, facts: FileFacts) -> Case:
+        other = traces[1] if len(traces) > 1 and not traces[1].stopped else None
+        case = cls(traces[0], store, facts, other)
+        case.windows = cut_windows(traces[0], store)
+        if other is not None:
+            case.other_windows = cut_windows(other, store)
+        return case
+
+    @property
+    def stepped(self) -> list[Window]:
+        return [window for window in self.windows if window.step is not None and window.size]
+
+    @property
+    def full(self) -> int:
+        """How many microbatches a whole window has: the most usual size above one, else the largest."""
+        sizes = [window.size for window in self.stepped if not window.crosses_end]
+        if self.trace.steps in sizes:
+            return self.trace.steps or 1
+        larger = Counter(size for size in sizes if size > 1)
+        return larger.most_common(1)[0][0] if larger else max(sizes, default=0)
+
+    @property
+    def accumulates(self) -> bool:
+        return self.full > 1
+
+    def make(self, clause: Clause, node: ir.NodeId, of: Window | None = None, **more: object) -> Violation:
+        """A violation with what every message may use."""
+        counts: tuple[Fraction, ...] = ()
+        if of is not None:
+            counts = tuple(self.trace.counts[k].at[0] or Fraction(0) for k in of.microbatches)
+        fields: dict[str, object] = {
+            "counts": counts,
+            "window": of.size if of is not None else 0,
+            "steps": self.trace.steps or (self.full if self.full > 1 else None),
+            "divisor": self.trace.steps_text,
+            "assumptions": tuple(self.trace.assumptions),
+            "confidence": self._confidence(),
+        }
+        return Violation(clause, node, **(fields | more))  # type: ignore[arg-type]
+
+    def _confidence(self) -> Confidence:
+        if self.trace.guessed:
+            return Confidence.GUESSED
+        return Confidence.ASSUMED if self.trace.assumptions or self.trace.decisions else Confidence.PROVED
+
+
+# ----------------------------------------------------------------------------------------------------- weights
+
+
+def check_weights(case: Case) -> Iterator[Violation]:
+    """Equal weights, no division, two divisions, the ranks, and the divisor of a partial window."""
+    if not case.accumulates:
+        return
+    whole = [window for window in case.stepped if window.size == case.full and not window.crosses_end]
+    if not whole:
+        return
+    for weighting in weigh(case.trace, whole[0]):
+        yield from _judge_weighting(case, whole[0], weighting)
+
+
+def _judge_weighting(case: Case, window: Window, weighting: Weighting) -> Iterator[Violation]:
+    backward = _backward_of(window, weighting)
+    if backward is None or not weighting.site.separable:
+        return
+    if weighting.shape == "right":
+        yield from _judge_ranks(case, window, weighting, backward)
+        return
+    if weighting.shape != "equal" or weighting.weight is None:
+        return
+    power = _power_of_steps(case, window, weighting)
+    if power == 0 and weighting.site.reduction == "mean" and not weighting.counted:
+        if _means_to_accumulate(case, window):
+            yield case.make(
+                Clause.NO_DIVISION, backward.node, window, actual=Fraction(1), expected=Fraction(1, case.full)
+            )
+    elif power == 1:
+        yield from _judge_equal(case, window, weighting, backward)
+        yield from _judge_partial(case, weighting)
+    elif power is not None and power > 1:
+        yield from _judge_double(case, window, weighting, backward)
+
+
+def _backward_of(window: Window, weighting: Weighting) -> Event | None:
+    for event in window.backwards:
+        if event.form is not None and any(site.node == weighting.site.node for site, _ in event.form.terms):
+            return event
+    return None
+
+
+def _power_of_steps(case: Case, window: Window, weighting: Weighting) -> int | None:
+    weight = weighting.weight
+    if weight is None:
+        return None
+    if case.other is not None:
+        for other in case.other_windows:
+            if other.step is None or other.crosses_end or other.size == window.size or other.size < 2:
+                continue
+            for candidate in weigh(case.other, other):
+                if candidate.site.node == weighting.site.node and candidate.weight is not None:
+                    return degree(weight, window.size, candidate.weight, other.size)
+    return literal_degree(abs(weight), window.size)
+
+
+def _means_to_accumulate(case: Case, window: Window) -> bool:
+    """Whether the window is one of microbatches: K is named, or the data arrives batch by batch."""
+    if case.trace.steps is not None:
+        return True
+    kinds = {kind for k in window.microbatches for kind in case.trace.lineages.get(k, ())}
+    return bool(kinds) and any(division.divisor.unknowns for division in case.trace.divisions)
+
+
+def _judge_equal(case: Case, window: Window, weighting: Weighting, backward: Event) -> Iterator[Violation]:
+    judgement = judge_counts(
+        weighting.site, case.trace, window.microbatches, case.facts, counted=weighting.counted
+    )
+    clause = _SPREAD_CLAUSES.get(judgement.spread)
+    if clause is None:
+        return
+    weight = Fraction(1, case.full)
+    yield case.make(
+        clause,
+        backward.node,
+        window,
+        weights=(weight,) * window.size,
+        actual=weight,
+        evidence=judgement.evidence,
+        other=_last_division(backward),
+    )
+
+
+def _last_division(backward: Event) -> ir.NodeId | None:
+    manual = _manual_divisions(backward)
+    return manual[-1].node if manual else None
+
+
+def _manual_divisions(backward: Event) -> list[Division]:
+    if backward.form is None:
+        return []
+    return [division for division in backward.form.divisions if not division.divisor.text.startswith("framework: ")]
+
+
+def _judge_double(case: Case, window: Window, weighting: Weighting, backward: Event) -> Iterator[Violation]:
+    manual = _manual_divisions(backward)
+    if not manual:
+        return
+    framework = len(backward.form.divisions) > len(manual) if backward.form is not None else False
+    yield case.make(
+        Clause.DIVIDED_TWICE,
+        manual[-1].node,
+        window,
+        actual=Fraction(1, case.full**2),
+        expected=Fraction(1, case.full),
+        times=2,
+        other=backward.node if framework else manual[0].node,
+        detail="framework" if framework else "by hand",
+    )
+
+
+def _judge_partial(case: Case, weighting: Weighting) -> Iterator[Violation]:
+    """A short last window that steps with the divisor of a whole one."""
+    for window in case.stepped:
+        if window.size >= case.full or not window.at_end or window.crosses_end or _is_first(case, window):
+            continue
+        for other in weigh(case.trace, window):
+            same_place = other.site.node == weighting.site.node
+            if same_place and other.weight is not None and other.weight == weighting.weight:
+                backward = _backward_of(window, other)
+                if backward is not None:
+                    yield case.make(
+                        Clause.PARTIAL_DIVISOR,
+                        backward.node,
+                        window,
+                        actual=Fraction(window.size, case.full),
+                        expected=Fraction(1),
+                        other=window.step.node if window.step is not None else None,
+                    )
+                return
+
+
+def _is_first(case: Case, window: Window) -> bool:
+    return bool(case.windows) and case.windows[0] is window
+
+
+def _judge_ranks(case: Case, window: Window, weighting: Weighting, backward: Event) -> Iterator[Violation]:
+    world = case.trace.world
+    if not weighting.reduced or world is None or weighting.factor is None:
+        return
+    ranks = world.constant
+    wanted = Fraction(1, 1) if not case.trace.sums_ranks else 1 / ranks
+    if weighting.factor == wanted / ranks:
+        yield case.make(
+            Clause.WORLD_SIZE, backward.node, window, actual=1 / ranks, expected=Fraction(1), detail="missing"
+        )
+
+
+# --------------------------------------------------------------------------------------- clip, step, clear, clocks
+
+
+def check_clips(case: Case) -> Iterator[Violation]:
+    """A clip before the window is complete, and a clip of scaled gradients."""
+    if not case.accumulates:
+        return
+    for window in case.windows:
+        if window.size < 2:
+            continue
+        last = _last_backward(window)
+        for node, events in _by_node(window, CLIP).items():
+            early = [event for event in events if window.events.index(event) < last]
+            if early:
+                yield case.make(Clause.CLIP_COUNT, node, window, times=len(events), detail=events[0].detail)
+            if any(event.scaled for event in events):
+                yield case.make(Clause.CLIP_SCALED, node, window, times=len(events))
+
+
+def _last_backward(window: Window) -> int:
+    return max((place for place, event in enumerate(window.events) if event.kind == BACKWARD), default=-1)
+
+
+def _by_node(window: Window, kind: str) -> dict[ir.NodeId, list[Event]]:
+    found: dict[ir.NodeId, list[Event]] = {}
+    for event in window.events:
+        if event.kind == kind:
+            found.setdefault(event.node, []).append(event)
+    return found
+
+
+def check_steps(case: Case) -> Iterator[Violation]:
+    """A step on every microbatch of a loop that means to accumulate: it clears, or schedules, only at a boundary."""
+    stepped = case.stepped
+    if case.accumulates or len(stepped) < 3 or any(window.size > 1 for window in stepped):
+        return
+    clears = [event for event in case.trace.of_store(case.store) if event.kind == CLEAR and event.gradient]
+    if not clears or case.trace.steps is None:
+        return
+    stale = [w for w in stepped if any(k not in w.microbatches for _, k in w.gradient)]
+    if not stale or len(clears) >= len(stepped):
+        return
+    step = stepped[0].step
+    if step is None:
+        return
+    yield case.make(
+        Clause.STEP_COUNT, step.node, stepped[0], times=case.trace.steps, other=clears[0].node, window=case.trace.steps
+    )
+    for node, events in _clock_events(case).items():
+        if len(events) >= len(stepped):
+            yield case.make(Clause.SCALER, node, None, times=case.trace.steps, detail="update", window=case.trace.steps)
+
+
+def _clock_events(case: Case) -> dict[ir.NodeId, list[Event]]:
+    found: dict[ir.NodeId, list[Event]] = {}
+    for event in case.trace.of_store(case.store):
+        if event.kind == UPDATE:
+            found.setdefault(event.node, []).append(event)
+    return found
+
+
+def check_clears(case: Case) -> Iterator[Violation]:
+    """Gradients cleared inside a window, or never."""
+    if not case.accumulates:
+        return
+    for window in case.stepped:
+        kept = {k for _, k in window.gradient}
+        lost = [k for k in window.microbatches if k not in kept]
+        if not lost or window.crosses_end:
+            continue
+        clear = _clear_that_lost(window, lost)
+        if clear is not None:
+            yield case.make(Clause.CLEARED_INSIDE, clear.node, window, lost=len(lost), other=_step_node(window))
+            break
+    stepped = case.stepped
+    for before, window in zip(stepped, stepped[1:], strict=False):
+        earlier = {k for w in stepped[: stepped.index(window)] for k in w.microbatches}
+        stale = {k for _, k in window.gradient if k in earlier and k not in window.microbatches}
+        if stale and before.step is not None and window.step is not None:
+            yield case.make(Clause.NEVER_CLEARED, window.step.node, window, lost=len(stale))
+            break
+
+
+def _step_node(window: Window) -> ir.NodeId | None:
+    return window.step.node if window.step is not None else None
+
+
+def _clear_that_lost(window: Window, lost: list[int]) -> Event | None:
+    for event in window.events:
+        if event.kind == CLEAR and any(k in lost for _, k in event.gradient):
+            return event
+    return None
+
+
+def check_clocks(case: Case) -> Iterator[Violation]:
+    """The schedule or the scaler moves more than once a window."""
+    if not case.accumulates:
+        return
+    for window in case.stepped:
+        if window.size < 2:
+            continue
+        for node, events in _by_node(window, ADVANCE).items():
+            if len(events) > 1:
+                yield case.make(Clause.SCHEDULE, node, window, times=len(events), other=_step_node(window))
+        last = _last_backward(window)
+        for kind in (UNSCALE, UPDATE):
+            for node, events in _by_node(window, kind).items():
+                early = [e for e in events if window.events.index(e) < last and e.detail != "implicit"]
+                inside = [e for e in early if _has_backward_before(window, e)]
+                if inside:
+                    yield case.make(Clause.SCALER, node, window, times=len(events), detail=kind)
+
+
+def _has_backward_before(window: Window, event: Event) -> bool:
+    place = window.events.index(event)
+    return any(earlier.kind == BACKWARD for earlier in window.events[:place])
+
+
+def check_sync(case: Case) -> Iterator[Violation]:
+    """The backward before the step must synchronise the ranks."""
+    if not case.accumulates:
+        return
+    for window in case.stepped:
+        backwards = window.backwards
+        if window.size < 2 or not backwards or window.crosses_end:
+            continue
+        if backwards[-1].detail == "nosync" and backwards[-1].sync_node >= 0:
+            yield case.make(Clause.SYNC, backwards[-1].sync_node, window, other=_step_node(window))
+            return
+
+
+# ------------------------------------------------------------------------------------------------------ boundaries
+
+
+def check_boundary(case: Case) -> Iterator[Violation]:
+    """The first window is short, or a partial one neither steps nor is cleared."""
+    if not case.accumulates or not case.stepped:
+        return
+    boundary = find_boundary(case)
+    if boundary is None:
+        return
+    first, rest = case.windows[0], case.stepped[1:]
+    if (
+        first.step is not None
+        and first.size < case.full
+        and not first.at_end
+        and any(window.size == case.full for window in rest[:2])
+        and not case.trace.guessed
+    ):
+        yield case.make(Clause.OFF_BY_ONE, boundary, first, expected=Fraction(case.full), actual=Fraction(first.size))
+    yield from _check_leftover(case, boundary)
+
+
+def _check_leftover(case: Case, boundary: ir.NodeId) -> Iterator[Violation]:
+    if not any(True for _ in case.trace.ends) or case.trace.guessed:
+        return
+    carried = any(window.crosses_end and window.size == case.full for window in case.stepped)
+    if carried:
+        return
+    for window in case.windows:
+        left = _left_at_end(case, window)
+        if left:
+            lost = len(left)
+            detail = "leaked" if window.step is not None and window.crosses_end else "dropped"
+            if window.step is not None and not {k for _, k in window.gradient} & set(left):
+                detail = "cleared"
+            yield case.make(Clause.LEFTOVER, boundary, window, lost=lost, window=case.full, detail=detail)
+            return
+
+
+def _left_at_end(case: Case, window: Window) -> list[int]:
+    """The microbatches of a window that were pending when their finite loader ended, and did not step then."""
+    trace = case.trace
+    places = {id(event): index for index, event in enumerate(trace.events)}
+    backwards = window.backwards
+    if not backwards:
+        return []
+    step_place = places[id(window.step)] if window.step is not None else 10**9
+    for end, node, _key in trace.ends:
+        before = [e for e in backwards if places[id(e)] < end and any(loop == node for loop, _ in e.loops)]
+        if not before or step_place < end:
+            continue
+        after = [e for e in backwards if places[id(e)] >= end]
+        if window.step is None or after:
+            return list(dict.fromkeys(event.microbatch for event in before))
+    return []
+
+
+def find_boundary(case: Case) -> ir.NodeId | None:
+    """The `if` that decides whether to step: around the step, or skipping it by `continue`."""
+    tests = case.trace.tests
+    for window in case.stepped:
+        if window.step is None:
+            continue
+        for guard in reversed(window.step.guards):
+            if guard.numeric and tests.get(guard.node) == {True, False}:
+                return guard.node
+    inside = [node for node, answers in tests.items() if answers == {True, False} and node in case.trace.skips]
+    return inside[0] if inside else None
+
+
+CHECKS = (check_weights, check_clips, check_steps, check_clears, check_clocks, check_sync, check_boundary)
+
+__all__ = ["CHECKS", "STEP", "Case", "Evidence"]

@@ -1,0 +1,140 @@
+"""Why the counts of two microbatches can differ, or cannot."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from accumlint.apis.language import Count
+from accumlint.contract.verdict import Evidence
+from accumlint.reading import ir
+from accumlint.reading.program import Module
+from accumlint.reading.walk import walk
+from accumlint.semantics.trace import Trace
+from accumlint.semantics.values import Site
+
+_PADDING = re.compile(
+    r"attention_mask|loss_mask|label_mask|pad_token|pad_sequence|pad_idx|padding|ignore_index|collat|IGNORE|mask_pad"
+)
+_ROWS_ONLY = re.compile(r"SequenceClassification|ImageClassification|AudioClassification|MultipleChoice")
+_BLOCKS = re.compile(r"block_size|group_texts|memmap|packed|ConstantLength", re.I)
+_FLAT = re.compile(r"\.(view|reshape|flatten|transpose|permute)\b|, 1:|\[\.\.\., 1:")
+
+
+class Spread(Enum):
+    """What is known of the counts of a window's microbatches."""
+
+    TARGETS = "they differ: valid targets vary"
+    BATCHES = "they differ where a batch is short"
+    EQUAL = "they are equal"
+    UNKNOWN = "nothing in sight says whether they differ"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    spread: Spread
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """What the text of a file says about its data, whichever loop uses it; first place of each."""
+
+    padding: Evidence | None = None
+    rows_only: bool = False
+    blocks: bool = False
+    batch_norm: Evidence | None = None
+
+
+def read_file_facts(module: Module) -> FileFacts:
+    """One pass over a module for signs of padded, masked or fixed-size data."""
+    padding: Evidence | None = None
+    rows = blocks = False
+    norm: Evidence | None = None
+    for node in walk(module.body):
+        word = _word(node)
+        if word == "-100" and padding is None:
+            padding = Evidence("labels are filled with -100", node.node)
+        if not isinstance(word, str):
+            continue
+        if padding is None and _PADDING.search(word):
+            padding = Evidence(f"the data is padded or masked ({word[:40]})", node.node)
+        rows = rows or bool(_ROWS_ONLY.search(word))
+        blocks = blocks or bool(_BLOCKS.search(word))
+        if norm is None and re.fullmatch(r"(Sync)?BatchNorm(1d|2d|3d)?", word):
+            norm = Evidence(word, node.node)
+    return FileFacts(padding, rows, blocks, norm)
+
+
+def _word(node: object) -> str | None:
+    if isinstance(node, ir.Name):
+        return node.id
+    if isinstance(node, ir.Attribute):
+        return node.name
+    if isinstance(node, ir.Constant) and isinstance(node.value, str) and len(node.value) < 60:
+        return node.value
+    if isinstance(node, ir.Unary) and node.operator == "-" and isinstance(node.operand, ir.Constant):
+        return f"-{node.operand.value}"
+    return None
+
+
+def judge_counts(site: Site, trace: Trace, microbatches: tuple[int, ...], facts: FileFacts, *, counted: bool) -> Judgement:
+    """Whether the counts that a site's means were taken over can differ between the microbatches of a window.
+
+    Class weights, masks and ignored targets are asked before the shapes of batches: `drop_last` says nothing of them.
+    """
+    told = _told_by_loss(site, counted=counted)
+    if told is not None:
+        return told
+    batches = _by_batches(trace, microbatches)
+    token_level = _is_token_level(site)
+    if token_level and facts.padding is not None and batches.spread is not Spread.EQUAL and not _is_fixed(trace, microbatches):
+        return Judgement(Spread.TARGETS, (facts.padding,))
+    return batches
+
+
+def _told_by_loss(site: Site, *, counted: bool) -> Judgement | None:
+    phrases = {
+        "ignore_index": "targets equal to ignore_index are not counted",
+        "class weights": "the loss divides by the class weights of the targets present",
+        "selection": "the loss is taken over selected elements only",
+        "mask": "the loss is masked",
+    }
+    for name, phrase in phrases.items():
+        for fact in sorted(site.facts, key=lambda fact: fact.node or 0):
+            if fact.name == name:
+                return Judgement(Spread.TARGETS, (Evidence(phrase, fact.node),))
+    if counted and site.reduction == "sum":
+        return Judgement(Spread.TARGETS, (Evidence("each microbatch divides by its own count", site.node),))
+    return None
+
+
+def _is_token_level(site: Site) -> bool:
+    """Whether a loss may skip targets by its default: index targets with more than one position a row, or out of sight."""
+    if site.reduction == "unknown":
+        return "label" in site.text or ".loss" in site.text or "[0]" in site.text
+    if site.count in (Count.VALID_TARGETS, Count.WEIGHTED_TARGETS):
+        target = dict(site.arguments).get("target", "")
+        return bool(_FLAT.search(target))
+    return False
+
+
+def _is_fixed(trace: Trace, microbatches: tuple[int, ...]) -> bool:
+    kinds = {kind for k in microbatches for kind in trace.lineages.get(k, ())}
+    return bool(kinds) and kinds <= {"random", "iteration"}
+
+
+def _by_batches(trace: Trace, microbatches: tuple[int, ...]) -> Judgement:
+    kinds = {kind for k in microbatches for kind in trace.lineages.get(k, ())}
+    loaders = {kind[6:] for kind in kinds if kind.startswith("batch:")}
+    if loaders:
+        known = [trace.loaders.get(key) for key in sorted(loaders)]
+        dropping = [loader for loader in known if loader is not None]
+        if dropping and all(loader.drops_last for loader in dropping) and len(dropping) == len(known):
+            return Judgement(Spread.EQUAL)
+        node = dropping[0].node if dropping else None
+        return Judgement(Spread.BATCHES, (Evidence("nothing shows that the loader drops a short last batch", node),))
+    if _is_fixed(trace, microbatches):
+        return Judgement(Spread.EQUAL)
+    return Judgement(Spread.UNKNOWN)

@@ -1,0 +1,62 @@
+"""From the traces of a region to what is broken in it, or why it is not judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from accumlint.contract.clauses import CHECKS, Case
+from accumlint.contract.evidence import FileFacts
+from accumlint.contract.logged import check_logged
+from accumlint.contract.model import check_model
+from accumlint.contract.verdict import Abstention, Clause, Violation
+from accumlint.semantics.run import Result
+from accumlint.semantics.trace import BACKWARD, STEP, Trace
+
+_EXCLUDES = {Clause.NO_DIVISION: (Clause.TARGET_WEIGHT, Clause.BATCH_WEIGHT, Clause.UNPROVEN_WEIGHT)}
+
+
+def judge(result: Result, facts: FileFacts) -> tuple[list[Violation], Abstention | None]:
+    """All violations of a region, without repetitions, and an abstention if it was not analysed."""
+    if result.stopped:
+        return [], Abstention(result.stopped, result.region.node)
+    trace = result.default[0]
+    if trace.exempt:
+        return [], None
+    if not any(event.kind == BACKWARD for event in trace.events):
+        return [], Abstention("no backward was reached", result.region.node)
+    if not any(event.kind == STEP for event in trace.events):
+        return [], Abstention("no step of an optimizer was seen", result.region.node)
+    found = list(_of_path(result.default, facts))
+    for traces in result.flipped:
+        if traces and not any(t.stopped or t.exempt for t in traces):
+            found += [v for v in _of_path(traces, facts) if _may_flip(v, trace)]
+    return _unique(found), None
+
+
+def _may_flip(violation: Violation, default: Trace) -> bool:
+    """On a flipped path only what does not rest on the flip: the other branch has its own backward."""
+    return violation.node not in default.covered and violation.clause in (
+        Clause.TARGET_WEIGHT,
+        Clause.BATCH_WEIGHT,
+        Clause.PARTIAL_DIVISOR,
+        Clause.DIVIDED_TWICE,
+    )
+
+
+def _of_path(traces: list[Trace], facts: FileFacts) -> Iterator[Violation]:
+    for store in traces[0].stores:
+        case = Case.of(traces, store, facts)
+        found = [violation for check in CHECKS for violation in check(case)]
+        yield from found
+        yield from check_model(case, found)
+        yield from check_logged(case)
+
+
+def _unique(found: list[Violation]) -> list[Violation]:
+    seen: dict[tuple[Clause, int], Violation] = {}
+    for violation in found:
+        seen.setdefault((violation.clause, violation.node), violation)
+    for clause, excluded in _EXCLUDES.items():
+        nodes = {node for kind, node in seen if kind is clause}
+        seen = {key: v for key, v in seen.items() if not (key[0] in excluded and key[1] in nodes)}
+    return list(seen.values())
