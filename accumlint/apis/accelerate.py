@@ -52,7 +52,7 @@ ROWS = (
         "dataloader_config=None, deepspeed_plugin=None, fsdp_plugin=None, torch_tp_plugin=None, "
         "megatron_lm_plugin=None, rng_types=None, log_with=None, project_dir=None, project_config=None, "
         "gradient_accumulation_plugin=None, step_scheduler_with_optimizer=True, kwargs_handlers=None, "
-        "dynamo_backend=None, dynamo_plugin=None, **kwargs",
+        "dynamo_backend=None, dynamo_plugin=None, deepspeed_plugins=None, parallelism_config=None",
         f"{SOURCE}:280-300",
         (
             Make(

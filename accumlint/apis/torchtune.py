@@ -18,12 +18,6 @@ ROWS = (
         aliases=("torchtune.utils.get_world_size_and_rank",),
     ),
     Row(
-        "torchtune.training.get_lr_scheduler",
-        "optimizer, *args, **kwargs",
-        "torchtune 0.6.1, training/lr_schedulers.py",
-        (Make(Role.SCHEDULER, of=(Arg("optimizer"),), canonical="torch.optim.lr_scheduler.LRScheduler"),),
-    ),
-    Row(
         "torchtune.training.get_cosine_schedule_with_warmup",
         "optimizer, num_warmup_steps, num_training_steps, num_cycles=0.5, last_epoch=-1",
         "torchtune 0.6.1, training/lr_schedulers.py",
