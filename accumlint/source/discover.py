@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pathspec import GitIgnoreSpec
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 SUFFIXES = frozenset({".py", ".pyi", ".ipynb"})
 STDIN = Path("-")
@@ -118,8 +120,11 @@ def _walk(top: Path, ignored: Ignored) -> Iterator[Path | PathProblem]:
             yield PathProblem(folder, _describe(folder, error))
             continue
         for entry in names:
-            path = folder / entry.name
             is_folder = _is_folder(entry)
+            # The name first: it is the cheapest test, and most files of a large tree are not ours.
+            if not is_folder and not _may_be_python(entry.name):
+                continue
+            path = folder / entry.name
             if ignored.matches(path, is_folder):
                 continue
             if is_folder:
@@ -135,13 +140,14 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
+def _may_be_python(name: str) -> bool:
+    """By its name: one of our suffixes, or none. Emacs marks an edited file by a broken link, `.#train.py`."""
+    suffix = os.path.splitext(name)[1].lower()
+    return (not suffix or suffix in SUFFIXES) and not name.startswith(".#")
+
+
 def _take(path: Path) -> Iterator[Path | PathProblem]:
-    """A file met on the way, if it is Python. Only its name is looked at where that says enough."""
-    if path.suffix and path.suffix.lower() not in SUFFIXES:
-        return
-    # Emacs marks a file that is being edited by a link that points nowhere.
-    if path.name.startswith(".#"):
-        return
+    """A file met on the way that may be Python by its name, if it is a regular one and, without suffix, a script."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return
@@ -238,7 +244,7 @@ class Ignored:
         # The repository's private list comes first, so that .gitignore can overrule it.
         for name in (os.path.join(".git", "info", "exclude"), ".gitignore"):
             lines += _read_lines(os.path.join(folder, name))
-        self._specs[folder] = GitIgnoreSpec.from_lines(lines) if lines else None
+        self._specs[folder] = _compile_gitignore(lines) if lines else None
 
 
 def _compile(patterns: Iterable[str]) -> tuple[frozenset[str], re.Pattern[str] | None]:
@@ -247,6 +253,13 @@ def _compile(patterns: Iterable[str]) -> tuple[frozenset[str], re.Pattern[str] |
     names = {pattern for pattern in cleaned if not re.search(r"[/*?\[]", pattern)}
     globs = [f"/{pattern.lstrip('/')}" if "/" in pattern else pattern for pattern in sorted(cleaned - names)]
     return frozenset(names), re.compile("|".join(map(translate, globs))) if globs else None
+
+
+def _compile_gitignore(lines: Iterable[str]) -> GitIgnoreSpec:
+    # Imported where it is needed: a commit hook names its files, and its start should not wait for this.
+    from pathspec import GitIgnoreSpec
+
+    return GitIgnoreSpec.from_lines(lines)
 
 
 def _relative(absolute: str, folder: str) -> str:

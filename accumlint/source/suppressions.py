@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from accumlint.source.comments import Comments
 from accumlint.source.text import split_keeping_ends
@@ -22,6 +23,10 @@ UNUSED_CODE = "ACC901"
 _CODES = r"[A-Z]+[0-9]+(?:[,\s]*[A-Z]+[0-9]+)*"
 _INLINE = re.compile(rf"# noqa(?::\s?(?P<codes>{_CODES}))?", re.IGNORECASE)
 _WHOLE_FILE = re.compile(rf"# (?:flake8|accumlint)[:=]\s*noqa(?P<colon>\s*:\s*(?P<codes>{_CODES})?)?", re.IGNORECASE)
+# Cheap questions to the raw text, asked before it is tokenized; a yes may be wrong, a no is not.
+_MAY_HOLD_ANY = re.compile("noqa", re.IGNORECASE)
+_MAY_BE_WHOLE_FILE = re.compile(r"(?:flake8|accumlint)[:=]\s*noqa", re.IGNORECASE)
+_MAY_LIST_CODES = re.compile(rf"noqa\s*:[^\r\n]*{OWN_PREFIX}[0-9]", re.IGNORECASE)
 _CODE = re.compile(r"[^,\s]+")
 
 
@@ -63,18 +68,8 @@ class Suppressions:
     """The directives of one text, and a record of those that were used."""
 
     def __init__(self, text: str) -> None:
-        self._lines = split_keeping_ends(text)
+        self._text = text
         self._used: set[tuple[int, str]] = set()
-        self._directives: list[Directive] = []
-        self._by_line: dict[int, list[int]] = {}
-        # Most files have none, and then they need not be tokenized.
-        if "noqa" in text.lower():
-            self._directives = list(_find_directives(Comments(text)))
-        for index, directive in enumerate(self._directives):
-            if not directive.whole_file:
-                for line in range(directive.first, directive.last + 1):
-                    self._by_line.setdefault(line, []).append(index)
-        self._whole_file = [index for index, directive in enumerate(self._directives) if directive.whole_file]
 
     def covers(self, code: str, line: int) -> bool:
         """Whether a finding is suppressed. Every directive that does it is recorded as used."""
@@ -90,24 +85,44 @@ class Suppressions:
     @property
     def skips_file(self) -> bool:
         """Whether a blanket comment suppresses the whole file, so that it need not be checked."""
+        if not _MAY_BE_WHOLE_FILE.search(self._text):
+            return False
         return any(self._directives[index].codes is None for index in self._whole_file)
 
-    def unused(
-        self, active: Collection[str], known: Collection[str] | None = None, prefix: str = OWN_PREFIX
-    ) -> list[Unused]:
+    @cached_property
+    def _directives(self) -> list[Directive]:
+        """Found when first asked for: most files have no finding to ask about, and tokenizing is slow."""
+        return list(_find_directives(Comments(self._text))) if _MAY_HOLD_ANY.search(self._text) else []
+
+    @cached_property
+    def _whole_file(self) -> list[int]:
+        return [index for index, directive in enumerate(self._directives) if directive.whole_file]
+
+    @cached_property
+    def _by_line(self) -> dict[int, list[int]]:
+        by_line: dict[int, list[int]] = {}
+        for index, directive in enumerate(self._directives):
+            if not directive.whole_file:
+                for line in range(directive.first, directive.last + 1):
+                    by_line.setdefault(line, []).append(index)
+        return by_line
+
+    def unused(self, active: Collection[str], known: Collection[str] | None = None) -> list[Unused]:
         """Codes of ours that suppressed nothing; to be asked when all findings have gone through `covers`.
 
         A code counts only if a rule that it stands for was `active`, or, where `known` lists every rule, if it stands
         for none. Blanket directives and other tools' codes never count. ACC901 in a directive, or on the whole file,
         keeps what it stands beside.
         """
-        if self.skips_file or any(_keeps_itself(self._directives[index]) for index in self._whole_file):
+        if not _MAY_LIST_CODES.search(self._text) or self.skips_file:
+            return []
+        if any(_keeps_itself(self._directives[index]) for index in self._whole_file):
             return []
         found = []
         for index, directive in enumerate(self._directives):
             if directive.codes is None or _keeps_itself(directive):
                 continue
-            codes = [code for code in directive.codes if (index, code) not in self._used and _is_own(code, prefix)]
+            codes = [code for code in directive.codes if (index, code) not in self._used and _is_own(code)]
             codes = [code for code in codes if _stands_for(code, active) or (known and not _stands_for(code, known))]
             if codes:
                 found.append(Unused(directive.line, directive.column, directive.end_column, tuple(codes)))
@@ -115,7 +130,7 @@ class Suppressions:
 
     def removal(self, unused: Unused) -> LineEdit:
         """The edit that takes unused codes out of their comment, or the comment away where nothing is left of it."""
-        line = self._lines[unused.line - 1]
+        line = split_keeping_ends(self._text)[unused.line - 1]
         body = line.rstrip("\r\n")
         directive = body[unused.column : unused.end_column]
         kept = _without(directive, unused.codes)
@@ -193,8 +208,8 @@ def _keeps_itself(directive: Directive) -> bool:
     return directive.codes is not None and any(UNUSED_CODE.startswith(code) for code in directive.codes)
 
 
-def _is_own(code: str, prefix: str) -> bool:
-    return code.startswith(prefix) and code[len(prefix) :].isdigit()
+def _is_own(code: str) -> bool:
+    return code.startswith(OWN_PREFIX) and code[len(OWN_PREFIX) :].isdigit()
 
 
 def _stands_for(entry: str, codes: Collection[str]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -173,33 +174,33 @@ def test_a_failure_at_any_step_leaves_old_or_new(
     assert os.listdir(tmp_path) == ["train.py"]
 
 
+DIE_AT = """
+import os, sys
+from accumlint.source.write import write_atomically
+path, step, at = sys.argv[1], sys.argv[2], int(sys.argv[3])
+content = open(path + ".new", "rb").read()
+real, calls = getattr(os, step), []
+def die(*args, **kwargs):
+    calls.append(1)
+    if len(calls) == at:
+        os._exit(9)
+    return real(*args, **kwargs)
+setattr(os, step, die)
+write_atomically(path, content)
+os._exit(0)
+"""
+
+
 @posix
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("step", ["open", "write", "chmod", "fsync", "close", "replace", "stat"])
+@pytest.mark.parametrize("step", STEPS)
 def test_a_real_kill_at_any_step_leaves_old_or_new(tmp_path: Path, step: str) -> None:
     path = _file(tmp_path)
+    (tmp_path / "train.py.new").write_bytes(NEW)
     for at in (1, 2, 3):
         path.write_bytes(OLD)
-        child = os.fork()
-        if child == 0:
-            calls: list[int] = []
-            real = getattr(os, step)
-
-            def die(*args: Any, **kwargs: Any) -> Any:
-                calls.append(1)  # noqa: B023
-                if len(calls) == at:  # noqa: B023
-                    os._exit(9)
-                return real(*args, **kwargs)  # noqa: B023
-
-            setattr(os, step, die)
-            write_atomically(path, NEW)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        code = os.waitstatus_to_exitcode(status)
-        assert code in (0, 9)
-        assert path.read_bytes() == NEW if code == 0 else path.read_bytes() in (OLD, NEW)
-        if at == 1:
-            assert code == 9, "the step does not exist any more"
+        code = subprocess.run([sys.executable, "-c", DIE_AT, path, step, str(at)], timeout=60).returncode
+        assert code in ((9,) if at == 1 else (0, 9)), "the step does not exist any more"
+        assert path.read_bytes() in ((NEW,) if code == 0 else (OLD, NEW))
 
 
 @posix
@@ -215,16 +216,16 @@ def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_writers_at_once_do_not_interleave(tmp_path: Path) -> None:
     path = _file(tmp_path)
     contents = [bytes([65 + index]) * 200_000 for index in range(4)]
-    children = []
-    for content in contents:
-        child = os.fork()
-        if child == 0:
-            for _ in range(10):
-                write_atomically(path, content)
-            os._exit(0)
-        children.append(child)
-    seen = {path.read_bytes() for _ in range(200)}
-    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0, 0]
-    assert seen | {path.read_bytes()} <= {OLD, *contents}
+    code = (
+        "import sys; from accumlint.source.write import write_atomically\n"
+        "for _ in range(20): write_atomically(sys.argv[1], sys.argv[2].encode() * 200_000)"
+    )
+    writers = [subprocess.Popen([sys.executable, "-c", code, path, chr(content[0])]) for content in contents]
+    seen = set()
+    while any(writer.poll() is None for writer in writers):
+        seen.add(path.read_bytes())
+    assert [writer.returncode for writer in writers] == [0, 0, 0, 0]
+    assert len(seen) > 1
+    assert seen <= {OLD, *contents}
     assert path.read_bytes() in contents
     assert os.listdir(tmp_path) == ["train.py"]
