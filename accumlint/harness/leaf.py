@@ -109,7 +109,7 @@ def _engine_text() -> str:
 def check_pair(
     pair: LeafPair, runner: Runner, *, seeds: Sequence[int] = SEEDS, sizes: dict[str, int] | None = None
 ) -> LeafReport:
-    """Check that `count` is the normaliser of `mean_loss`, `sum_loss` its sum. A program's error is a reason, not raised."""
+    """Check that `count` normalises `mean_loss` and that `sum_loss` is its sum. An error of the program is a reason."""
     job = Job(
         "leaf",
         f"{pair.source.rstrip()}\n\n\n{_engine_text()}",
