@@ -66,8 +66,8 @@ def accumcheck(
 
         return check_ranks(
             train, model, microbatches, loss_sum=loss_sum, count=count, optimizer=optimizer,
-            accumulation_steps=accumulation_steps, dtype=dtype, tolerance=tolerance, seed=seed, timeout=timeout,
-            world_size=world_size, wrap=wrap,
+            accumulation_steps=accumulation_steps, max_norm=max_norm, dtype=dtype, tolerance=tolerance, seed=seed,
+            timeout=timeout, world_size=world_size, wrap=wrap,
         )  # fmt: skip
     data = [cast_data(microbatch, dtype) for microbatch in microbatches]
     counts = read_counts(data, count)
@@ -246,20 +246,26 @@ def judge_coupling(error: float | None, reason: str, *, tolerance: float, untest
     return [Fault(FaultKind.BATCH_COUPLED, text)]
 
 
-def run_control(run: Callable[[Train], tuple[Recorder, Twin]], expectation: Expectation) -> float:
-    """Check a loop that weights every microbatch equally. Raises ControlFailedError unless it is caught."""
+def naive_loop(loss_sum: LossSum, count: Count, accumulation_steps: int) -> Train:
+    """Return the negative control: a loop that weights every microbatch of a window equally."""
 
     def naive(model: Any, microbatches: Any, optimizer: torch.optim.Optimizer) -> None:
-        for start in range(0, len(microbatches), expectation.accumulation_steps):
-            window = microbatches[start : start + expectation.accumulation_steps]
+        for start in range(0, len(microbatches), accumulation_steps):
+            window = microbatches[start : start + accumulation_steps]
             optimizer.zero_grad()
             for microbatch in window:
-                n = max(read_count(expectation.count, microbatch), 1.0)
-                loss = scalar_loss(expectation.loss_sum, model, microbatch)
+                n = max(read_count(count, microbatch), 1.0)
+                loss = scalar_loss(loss_sum, model, microbatch)
                 if loss.requires_grad:
                     (loss / (n * len(window))).backward()
             optimizer.step()
 
+    return naive
+
+
+def run_control(run: Callable[[Train], tuple[Recorder, Twin]], expectation: Expectation) -> float:
+    """Check the negative control. Raises ControlFailedError unless it is caught."""
+    naive = naive_loop(expectation.loss_sum, expectation.count, expectation.accumulation_steps)
     recorder, twin = run(naive)
     judged = judge(recorder, twin, expectation)
     error = max(window.error for window in judged.windows)

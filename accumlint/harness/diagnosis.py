@@ -24,6 +24,8 @@ class Weighing:
     counts: tuple[float, ...]
     accumulation_steps: int
     ratio: float | None
+    ranks: tuple[int, ...] = ()  # the rank of each microbatch
+    world_size: int = 1
 
     @property
     def total(self) -> float:
@@ -172,8 +174,28 @@ def _other_weights(w: Weighing) -> str | None:
     return _weights(w)
 
 
+def _world_size(w: Weighing) -> str | None:
+    for value, text in ((w.world_size, "W"), (1 / w.world_size, "1/W")):
+        if w.world_size > 1 and _ratio_is(w, value):
+            cure = "the ranks' gradients are averaged: multiply by W" if value < 1 else "do not multiply by W"
+            return f"best-fit ratio {show_number(w.ratio)} = {text} with {w.world_size} ranks; {cure}"
+    return None
+
+
+def _local_count(w: Weighing) -> str | None:
+    if w.world_size < 2:
+        return None
+    own = [sum(n for n, r in zip(w.counts, w.ranks, strict=True) if r == rank) for rank in range(w.world_size)]
+    pairs = [(c, own[rank]) for c, rank in zip(w.coefficients, w.ranks, strict=True) if c is not None]
+    if not pairs or not all(math.isclose(c * n * w.world_size, 1.0, rel_tol=NEAR) for c, n in pairs):
+        return None
+    return f"the ranks have {show_numbers(own)} valid targets: all-reduce the count; {_weights(w)}"
+
+
 SPECIFIC: dict[FaultKind, Callable[[Weighing], str | None]] = {
+    FaultKind.WORLD_SIZE: _world_size,
     FaultKind.EQUAL_WEIGHT: _equal_weight,
+    FaultKind.LOCAL_COUNT: _local_count,
     FaultKind.SHORT_WINDOW: _short_window,
     FaultKind.RUNNING_COUNT: _running_count,
     FaultKind.LAST_COUNT: _last_count,

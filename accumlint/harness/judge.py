@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -39,11 +40,34 @@ class Expectation:
     norm_type: float
     clip_value: float | None
     tolerance: float
+    ranks: tuple[int, ...] = (0,)  # how many of the microbatches, which stand in order, belong to each rank
+
+    @property
+    def own(self) -> int:
+        """The microbatches that the recorded process saw: those of rank 0."""
+        return len(self.microbatches) if len(self.ranks) == 1 else self.ranks[0]
+
+    @property
+    def ends(self) -> list[int]:
+        """After how many of its own microbatches the recorded process should step."""
+        steps = self.accumulation_steps
+        return [min(start + steps, self.own) for start in range(0, self.own, steps)]
 
     @property
     def windows(self) -> list[tuple[int, ...]]:
-        total, steps = len(self.microbatches), self.accumulation_steps
-        return [tuple(range(start, min(start + steps, total))) for start in range(0, total, steps)]
+        """The microbatches of each step, those of all ranks."""
+        sizes = self.ranks if len(self.ranks) > 1 else (len(self.microbatches),)
+        windows: list[tuple[int, ...]] = [()] * len(self.ends)
+        first = 0
+        for size in sizes:
+            for index in range(len(windows)):
+                start = index * self.accumulation_steps
+                windows[index] += tuple(range(first + start, first + min(start + self.accumulation_steps, size)))
+            first += size
+        return windows
+
+    def rank_of(self, microbatch: int) -> int:
+        return next(r for r, end in enumerate(accumulate(self.ranks)) if microbatch < end) if self.ranks[1:] else 0
 
     def clip(self, gradient: Gradient) -> Gradient:
         return clip_gradient(gradient, self.max_norm, norm_type=self.norm_type, clip_value=self.clip_value)
@@ -91,8 +115,7 @@ def judge(recorder: Recorder, twin: Twin, expectation: Expectation) -> Judgement
 def judge_steps(recorder: Recorder, expectation: Expectation) -> list[Fault]:
     """Compare where the loop steps with where the windows end; backward calls tell microbatches apart."""
     faults = []
-    total, calls = len(expectation.microbatches), recorder.total_backwards
-    ends = [window[-1] + 1 for window in expectation.windows]
+    total, calls, ends = expectation.own, recorder.total_backwards, expectation.ends
     per_microbatch = calls // total if calls and calls % total == 0 else 0
     if per_microbatch:
         places = [step.total_backwards / per_microbatch for step in recorder.steps]
@@ -169,7 +192,9 @@ def _judge_window(
         return window, None
     if explained:
         return window, None
-    return window, Weighing(index, coefficients, counts, expectation.accumulation_steps, ratio)
+    owners = tuple(expectation.rank_of(k) for k in members)
+    steps = expectation.accumulation_steps * len(expectation.ranks)
+    return window, Weighing(index, coefficients, counts, steps, ratio, owners, len(expectation.ranks))
 
 
 def _recover(
@@ -245,6 +270,8 @@ def _judge_update(
     index: int, step: Step, clipped: Gradient, is_right: bool, expectation: Expectation, judgement: Judgement
 ) -> float:
     """Return how far the change of the parameters is from that which the right gradient makes."""
+    if step.apply is None:
+        return 0.0
     try:
         right, own = step.apply(clipped), step.apply(step.gradient)
     except Exception as failure:

@@ -49,7 +49,7 @@ class Step:
     clips: list[Clip]
     lost: list[int]  # after how many backward calls of the window its gradient was cleared
     stale: bool  # the window's first backward found gradient
-    apply: Callable[[Gradient], Gradient]  # what the same optimizer, in the same state, does with another gradient
+    apply: Callable[[Gradient], Gradient] | None  # what the optimizer, in the same state, does with another gradient
     after: Gradient = field(default_factory=dict)
 
 
@@ -78,11 +78,13 @@ class Recorder:
         self.parameters = trainable_parameters(model)
         self.names = {id(p): name for name, p in self.parameters.items()}
         self.scale, self.max_backwards, self.timeout = scale, max_backwards, timeout
+        self.copies = True  # of the optimizer at each step, to repeat it
         self.steps: list[Step] = []
         self.total_backwards = 0
         self.integer_division = False
         self.optimizer: torch.optim.Optimizer | None = None
         self._depth = 0
+        self._held: set[str] = set()
         self._deadline = 0.0
         self._new_window()
 
@@ -110,10 +112,13 @@ class Recorder:
             yield
 
     def gradient(self) -> Gradient:
-        return {name: p.grad.detach().clone() for name, p in self.parameters.items() if p.grad is not None}
+        return {n: whole(p.grad).clone() for n, p in self.parameters.items() if p.grad is not None}
+
+    def values(self) -> Gradient:
+        return {name: whole(p).clone() for name, p in self.parameters.items()}
 
     def has_gradient(self) -> bool:
-        return any(p.grad is not None and bool((p.grad != 0).any()) for p in self.parameters.values())
+        return any(p.grad is not None and bool((_local(p.grad) != 0).any()) for p in self.parameters.values())
 
     def _wrap_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -176,23 +181,40 @@ class Recorder:
                 backwards=self.backwards,
                 total_backwards=self.total_backwards,
                 gradient=self.gradient(),
-                before={n: p.detach().clone() for n, p in self.parameters.items()},
+                before=self.values(),
                 clips=self._clips,
                 lost=self._lost,
                 stale=self._stale,
-                apply=_frozen_step(optimizer, {n: self.parameters[n] for n in names}),
+                apply=_frozen_step(optimizer, {n: self.parameters[n] for n in names}) if self.copies else None,
             )
         )
         self._new_window()
 
     def _after_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         if self.steps and optimizer is self.optimizer:
-            self.steps[-1].after = {n: p.detach().clone() for n, p in self.parameters.items()}
+            self.steps[-1].after = self.values()
 
     def held_names(self) -> set[str]:
         """Return the names of the parameters that the optimizer holds."""
         groups = self.optimizer.param_groups if self.optimizer is not None else []
-        return {self.names[id(p)] for group in groups for p in group["params"] if id(p) in self.names}
+        names = {self.names[id(p)] for group in groups for p in group["params"] if id(p) in self.names}
+        return names or self._held
+
+    def detach(self) -> None:
+        """Let go of model and optimizer, so that the record can be sent to another process."""
+        self._held = self.held_names()
+        self.parameters, self.names, self.optimizer = {}, {}, None
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a parameter or gradient detached, and gathered from all ranks if it is sharded (FSDP2)."""
+    value = tensor.detach()
+    return value.full_tensor() if hasattr(value, "full_tensor") else value
+
+
+def _local(tensor: torch.Tensor) -> torch.Tensor:
+    value = tensor.detach()
+    return value.to_local() if hasattr(value, "to_local") else value
 
 
 def _frozen_step(

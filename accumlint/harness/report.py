@@ -39,6 +39,7 @@ class FaultKind(Enum):
     UPDATE = "the parameters do not change as the optimizer would change them"
     NON_FINITE = "the gradient is NaN or infinite"
     BATCH_COUPLED = "the loss couples the samples of a batch"
+    LOCAL_COUNT = "each rank divides by its own count"
     RANKS_DIFFER = "the ranks have different gradients"
 
 

@@ -49,20 +49,22 @@ def make_twin(
     twin.zero_grad(set_to_none=True)
     limits = freeze(twin)
     if twin_optimizer is None:
-        make: MakeOptimizer = _default_optimizer if optimizer is None else optimizer
-        try:
-            twin_optimizer = make([p for p in twin.parameters() if p.requires_grad])
-        except Exception as error:
-            raise HarnessError(f"optimizer(parameters) raised {type(error).__name__}: {error}") from error
-        if not isinstance(twin_optimizer, torch.optim.Optimizer):
-            raise HarnessError(f"optimizer(parameters) must return an optimizer, not {type(twin_optimizer).__name__}")
+        twin_optimizer = make_optimizer(optimizer, twin)
     elif dtype is not None:
         twin_optimizer.load_state_dict(twin_optimizer.state_dict())  # casts its state to the parameters' dtype
     return Twin(twin, twin_optimizer, limits)
 
 
-def _default_optimizer(parameters: Any) -> torch.optim.Optimizer:
-    return torch.optim.SGD(parameters, lr=0.1)
+def make_optimizer(make: MakeOptimizer | None, model: torch.nn.Module) -> torch.optim.Optimizer:
+    """Return `make(parameters)` for the trainable parameters; SGD with lr 0.1 if it is None."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    try:
+        optimizer = torch.optim.SGD(parameters, lr=0.1) if make is None else make(parameters)
+    except Exception as error:
+        raise HarnessError(f"optimizer(parameters) raised {type(error).__name__}: {error}") from error
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise HarnessError(f"optimizer(parameters) must return an optimizer, not {type(optimizer).__name__}")
+    return optimizer
 
 
 def freeze(model: torch.nn.Module) -> list[str]:
