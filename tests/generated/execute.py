@@ -19,7 +19,7 @@ from unittest import mock
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from tests.generated.world import Data, Examples, Net, make_data, sum_gradient
+from tests.generated.world import PATTERN, Data, Examples, Net, make_data, sum_gradient
 
 FILENAME = "<generated program>"
 CLIP_NORM, CLIP_VALUE = 0.05, 0.01
@@ -243,7 +243,14 @@ def run(source: str, entry: str, features: dict[str, Any], setting: Setting) -> 
     torch.set_num_threads(1)
     family = features["loss"]
     size = setting.total * setting.batch - (1 if setting.short else 0)
-    data = make_data(family, size, setting.seed, features["ignore_value"])
+    data = make_data(
+        family,
+        size,
+        setting.seed,
+        features["ignore_value"],
+        features.get("pattern", PATTERN),
+        features.get("class_scale", 1.0),
+    )
     recorder = Recorder(data)
     torch.manual_seed(setting.seed)
     model = recorder.model = Net(family, recorder)

@@ -222,9 +222,32 @@ def differences(source: str, entry: str, features: dict[str, Any]) -> list[str]:
     return found
 
 
-def compare(recorder: Recorder, setting: Setting, features: dict[str, Any]) -> list[str]:
-    """Each step against the reference: window, gradient before the clip, clip, stale gradients, schedule."""
+Window = tuple[torch.Tensor, float]  # the gradient of a window's loss sum, and its count
+
+
+def stepped_windows(recorder: Recorder) -> list[Window]:
+    """The window of each step, as the reference sees it."""
+    windows, members = [], []
+    for event in recorder.events:
+        if event.kind in ("epoch", "end"):
+            members = []
+        elif event.kind == "backward":
+            members.append(event)
+        elif event.kind == "step" and members:
+            windows.append((torch.stack([e.reference for e in members]).sum(0), sum(e.count for e in members)))
+            members = []
+    return windows
+
+
+def compare(
+    recorder: Recorder, setting: Setting, features: dict[str, Any], windows: list[Window] | None = None
+) -> list[str]:
+    """Each step against the reference: window, gradient before the clip, clip, stale gradients, schedule.
+
+    `windows` replaces the windows of this process where several ranks share an update.
+    """
     found = []
+    expected = iter(windows if windows is not None else stepped_windows(recorder))
     for number, part in enumerate(passes(recorder.events)):
         window: list[Event] = []
         clips: list[Event] = []
@@ -240,11 +263,11 @@ def compare(recorder: Recorder, setting: Setting, features: dict[str, Any]) -> l
             elif event.kind == "step":
                 stepped += 1
                 where = f"pass {number} step {stepped}"
-                if len(window) != min(setting.k, remaining):
+                if not window or len(window) != min(setting.k, remaining):
                     found.append(f"{where}: window of {len(window)} microbatches, {min(setting.k, remaining)} expected")
                     break
                 remaining -= len(window)
-                found += [f"{where}: {line}" for line in compare_step(window, clips, event, features, setting)]
+                found += [f"{where}: {line}" for line in compare_step(next(expected), clips, event, features)]
                 window, clips = [], []
         if window:
             found.append(f"pass {number}: {len(window)} microbatches never stepped")
@@ -253,13 +276,9 @@ def compare(recorder: Recorder, setting: Setting, features: dict[str, Any]) -> l
     return found
 
 
-def compare_step(
-    window: list[Event], clips: list[Event], step: Event, features: dict[str, Any], setting: Setting
-) -> list[str]:
-    total = sum(e.count for e in window)
-    if features["division"] == "sum_only":
-        total = 1.0
-    wanted = torch.stack([e.reference for e in window if e.reference is not None]).sum(0) / (total or 1.0)
+def compare_step(window: Window, clips: list[Event], step: Event, features: dict[str, Any]) -> list[str]:
+    total = 1.0 if features["division"] == "sum_only" else window[1]
+    wanted = window[0] / (total or 1.0)
     found = []
     if features["clip"] != "none":
         if len(clips) != 1:

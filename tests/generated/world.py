@@ -7,6 +7,7 @@ program does to order, slices or containers.
 
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,8 +16,9 @@ import torch
 
 VOCAB = 5
 LENGTH = 4
-TOKEN_FAMILIES = ("ce_ignore", "ce_filled", "ce_smooth", "masked_ce", "ce_stream")
+TOKEN_FAMILIES = ("ce_ignore", "ce_filled", "ce_smooth", "masked_ce", "ce_stream", "ce_shift", "ctc")
 MASKED_FAMILIES = ("ce_filled", "masked_mse", "masked_ce")
+PATTERN = (4, 1, 3, 2, 1)  # valid targets of an example, in pairs: microbatches of two differ
 
 
 class Net(torch.nn.Module):
@@ -87,7 +89,9 @@ def row_targets(family: str, size: int, g: torch.Generator) -> torch.Tensor:
     return torch.randint(0, 3, (size,), generator=g)
 
 
-def make_data(family: str, size: int, seed: int, ignore: int = -100) -> Data:
+def make_data(
+    family: str, size: int, seed: int, ignore: int = -100, pattern: tuple[int, ...] = PATTERN, class_scale: float = 1.0
+) -> Data:
     """`size` examples with distinct inputs; counts of valid targets (or classes) change from one to the next."""
     for attempt in range(100):
         g = torch.Generator().manual_seed(seed * 1000 + attempt)
@@ -106,15 +110,19 @@ def make_data(family: str, size: int, seed: int, ignore: int = -100) -> Data:
         else:
             x = torch.randn(size, 3, generator=g, dtype=torch.float64)
             y = row_targets(family, size, g)
-        if family in ("ce_ignore", "ce_smooth", *MASKED_FAMILIES):
+        if family in ("ce_ignore", "ce_smooth", "ce_shift", *MASKED_FAMILIES):
             keep = torch.zeros(size, LENGTH, dtype=torch.bool)
             for i in range(size):  # pairs of examples share a count, so that microbatches of two differ
-                keep[i, rng.sample(range(LENGTH), (4, 1, 3, 2, 1)[i // 2 % 5])] = True
+                keep[i, rng.sample(range(LENGTH), pattern[i // 2 % len(pattern)])] = True
             if family in MASKED_FAMILIES:
                 m = keep.double()
             else:
                 y = y.masked_fill(~keep, ignore)
+        if family == "ctc":  # y: label sequences of length 1 or 2 without the blank 0, m: their lengths
+            y = torch.tensor([[1 + i % 4, 1 + (i + 1 + i // 4) % 4] for i in range(size)])
+            m = torch.tensor([1 + i // 2 % 2 for i in range(size)])
         data = Data(family, x, y, m, corpus, ignore=ignore)
+        data.weights = data.weights * class_scale
         data.where = {row.contiguous().numpy().tobytes(): i for i, row in enumerate(x)}
         if len(data.where) == len(x):
             return data
@@ -139,10 +147,15 @@ def loss_sum(data: Data, model: Net, picked: list[int]) -> tuple[torch.Tensor, f
         weight = mask if mask is not None else torch.ones_like(each)
         return (each * weight).sum(), float(weight.sum())
     log_p = out - torch.log(torch.exp(out).sum(-1, keepdim=True))
+    if family == "ctc":  # each sequence's loss is divided by its own length; the count is the number of sequences
+        each = ctc_by_paths(log_p, y, mask)
+        return (each / mask).sum(), float(len(y))
+    if family == "ce_shift":
+        log_p, y = log_p[:, :-1], y[:, 1:]
     if family == "kl":
         return (y * (torch.log(y) - log_p)).sum(), float(len(y))
     valid = torch.ones_like(y, dtype=torch.float64) if mask is None else mask
-    if family in ("ce_ignore", "ce_smooth"):
+    if family in ("ce_ignore", "ce_smooth", "ce_shift"):
         valid = (y != data.ignore).double()
     labels = y.clamp(min=0)
     each = -log_p.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
@@ -151,6 +164,24 @@ def loss_sum(data: Data, model: Net, picked: list[int]) -> tuple[torch.Tensor, f
     if family == "ce_weighted":
         valid = data.weights[y]
     return (each * valid).sum(), float(valid.sum())
+
+
+def ctc_by_paths(log_p: torch.Tensor, labels: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+    """CTC by its definition: the probability of all alignments that collapse to the labels. LENGTH is small enough."""
+    assert lengths is not None
+    losses = []
+    for scores, target, length in zip(log_p, labels.tolist(), lengths.tolist(), strict=True):
+        paths = [
+            sum(scores[t, symbol] for t, symbol in enumerate(path))
+            for path in itertools.product(range(VOCAB), repeat=len(scores))
+            if collapse(path) == target[:length]
+        ]
+        losses.append(-torch.logsumexp(torch.stack(paths), 0))
+    return torch.stack(losses)
+
+
+def collapse(path: tuple[int, ...]) -> list[int]:
+    return [symbol for symbol, _ in itertools.groupby(path) if symbol]
 
 
 def sum_gradient(data: Data, model: Net, picked: list[int]) -> tuple[torch.Tensor, float]:

@@ -1,0 +1,56 @@
+"""Every right loop equals the full batch, every mutant does not, and no mutant is ever called safe."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.mutants.bases import BASES
+from tests.mutants.catalogue import certificate_level, mutants, source
+
+pytest.importorskip("torch")
+
+SINGLE = [base.name for base in BASES if base.features.get("ranks", 1) == 1]
+
+
+def test_the_catalogue_is_large_enough_and_its_texts_are_distinct() -> None:
+    everything = mutants()
+    assert len(BASES) >= 8
+    assert len({mutant.kind for mutant in everything}) >= 30
+    rights = {source(base) for base in BASES}
+    for mutant in everything:
+        ast.parse(mutant.source)
+        assert mutant.source not in rights, (mutant.base, mutant.kind)
+    assert len({(m.base, m.kind) for m in everything}) == len(everything)
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_right_loops_equal_the_full_batch_and_mutants_do_not(name: str) -> None:
+    from tests.mutants.execute import RAISES, run_single
+
+    (base,) = (base for base in BASES if base.name == name)
+    assert run_single([base]) == [[]]
+    several = [mutant for mutant in mutants() if mutant.base == name]
+    for mutant, found in zip(several, run_single(several), strict=True):
+        assert found, (name, mutant.kind, mutant.source)
+        assert ("Error" in found[0]) == ((name, mutant.kind) in RAISES), (name, mutant.kind, found[0])
+
+
+def test_distributed_loops_equal_the_full_batch_of_all_ranks_and_mutants_do_not() -> None:
+    from tests.mutants.execute import run_distributed
+    from tests.mutants.ranks import available
+
+    if not available():
+        pytest.skip("torch has no gloo here")
+    bases, found = run_distributed()
+    assert not any(bases.values()), bases
+    assert all(found.values()), [key for key, answer in found.items() if not answer]
+    assert not any("Error" in answer[0] for answer in found.values())
+
+
+def test_no_mutant_is_called_safe_and_every_right_loop_is() -> None:
+    if certificate_level(source(BASES[0])) is None:
+        pytest.skip("the certificate has no entry for a bare text yet: see certificate_level")
+    assert [(m.base, m.kind) for m in mutants() if certificate_level(m.source) == "safe"] == []
+    assert [base.name for base in BASES if certificate_level(source(base)) != "safe"] == []
