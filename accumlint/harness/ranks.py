@@ -182,7 +182,7 @@ def _run_all(plan: _Plan, world_size: int) -> tuple[list[Recorder], list[Recorde
         raise kind(f"on rank {rank}: {result['error']}")
     if hung:
         raise RanksError(
-            f"the ranks did not end within {plan.timeout:g} s: one waits for a collective call that another does not make"
+            f"the ranks did not end within {plan.timeout:g} s: one waits for a collective call that another never makes"
         )
     dead = [rank for rank, result in enumerate(results) if result is None]
     if dead:

@@ -100,9 +100,9 @@ class Recorder:
         """Record what happens inside; `loop` is the function that will be called."""
         self._deadline = time.monotonic() + (self.timeout or float("inf"))
         with ExitStack() as stack:
-            stack.enter_context(_replaced(torch.autograd, "backward", self._wrap_backward(torch.autograd.backward)))
+            stack.enter_context(replaced(torch.autograd, "backward", self._wrap_backward(torch.autograd.backward)))
             clips = [(f, self._wrap_clip(f.__name__, f)) for f in CLIP_FUNCTIONS]
-            stack.enter_context(_replaced_everywhere(clips, loop))
+            stack.enter_context(replaced_everywhere(clips, loop))
             for handle in (
                 torch_optimizer.register_optimizer_step_pre_hook(self._before_step),
                 torch_optimizer.register_optimizer_step_post_hook(self._after_step),
@@ -243,7 +243,7 @@ def _scaled(tensors: Any, grad_tensors: Any, scale: float) -> Any:
 
 
 @contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
     original = getattr(owner, name)
     setattr(owner, name, value)
     try:
@@ -253,7 +253,7 @@ def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _replaced_everywhere(changes: Sequence[tuple[Any, Any]], loop: Any) -> Iterator[None]:
+def replaced_everywhere(changes: Sequence[tuple[Any, Any]], loop: Any) -> Iterator[None]:
     """Replace functions under every global name of every module, and in the closure of `loop`.
 
     That reaches `from torch.nn.utils import clip_grad_norm_`, wherever the import stands.

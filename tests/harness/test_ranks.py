@@ -114,8 +114,8 @@ def test_failures_are_raised():
         check(raises_on_one)
     with pytest.raises(EqualCountsError):
         check(precount, ((3, 3), (3, 0)), 2)
+    toy = classification_toy()
     with pytest.raises(HarnessError, match="one list a rank"):
-        toy = classification_toy()
         accumcheck(precount, toy.model, toy.microbatches, loss_sum=toy.loss_sum, count=toy.count, world_size=2)
 
 
