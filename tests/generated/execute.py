@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -288,8 +288,10 @@ def run(source: str, entry: str, features: dict[str, Any], setting: Setting) -> 
     def values(roles: dict[str, str]) -> dict[str, Any]:
         return {name: made[role]() for name, role in roles.items()}
 
-    with recording(recorder):
-        scope: dict[str, Any] = {"__name__": "generated_program"}
+    with recording(recorder), mock.patch.dict(sys.modules):
+        module = ModuleType("generated_program")  # dataclasses look their module up by name
+        sys.modules[module.__name__] = module
+        scope = module.__dict__
         exec(compile(source, FILENAME, "exec"), scope)
         for name, role in call["consts"].items():
             scope[name] = made[role]()

@@ -88,7 +88,8 @@ def disputed(f: Features) -> list[str]:
         reasons.append("off by one, flushed, divided by K: the last window counts as ACC107, the first one not")
     if f["tail"] == "lost" and (f["clear"] == "top" or (f["clear_before"] and f["epochs"])):
         reasons.append("the partial window is cleared without a step: lost, so ACC304")
-    if f["clear"] == "top" and (f["division"] in UNDIVIDED or ("ACC101", "backward") in intended(f)):
+    weights = {"ACC101", "ACC102", "ACC103", "ACC104", "ACC107"}
+    if f["clear"] == "top" and weights & {code for code, _ in intended(f)}:
         reasons.append("cleared inside the window AND wrong weights: both reported")
     if f["clear"] == "never" and f["tail"] == "lost":
         reasons.append("never cleared and a lost partial window: both reported")
