@@ -10,9 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from accumlint.harness.assertion import assert_equivalent as assert_equivalent
     from accumlint.harness.check import accumcheck as accumcheck
     from accumlint.harness.errors import HarnessError as HarnessError
     from accumlint.harness.factory import verify as verify
+    from accumlint.harness.factory import verify_repair as verify_repair
     from accumlint.harness.leaf import check_pair as check_pair
     from accumlint.harness.monitor import watch as watch
     from accumlint.harness.reference import full_batch_gradient as full_batch_gradient
@@ -31,11 +33,13 @@ _HOME = {
     "Report": "report",
     "Runner": "runner",
     "accumcheck": "check",
+    "assert_equivalent": "assertion",
     "check_pair": "leaf",
     "full_batch_gradient": "reference",
     "reference_update": "reference",
     "relative_error": "tolerances",
     "verify": "factory",
+    "verify_repair": "factory",
     "watch": "monitor",
     "weighted_mean": "reference",
 }
