@@ -50,6 +50,8 @@ MAGIC_CELL = [
     '"""\n',
     "y = 17 \\\n",
     "% 2\n",
+    "q = 'on \\\n",
+    "%time in a string'\n",
     "z = 'it\\'s' # why?\n",
     "s = f'{d[\"k\"]!r}'",
 ]
@@ -157,6 +159,27 @@ def test_compact_and_single_line_arrays_keep_their_layout() -> None:
     assert b'["a\\n", "b"]' in one.encode(one.text.replace("a\n", "a\nb\n"))
     wide = NotebookText.from_bytes("a.ipynb", notebook(["a"], indent=2))
     assert b'[\n        "a\\n",\n        "b"\n      ]' in wide.encode(wide.text.replace("a\n", "a\nb\n"))
+
+
+def test_odd_spacing_between_elements_is_kept() -> None:
+    odd = notebook(["a\n", "b"], indent=None).replace(b'"a\\n", "b"', b'"a\\n" ,  "b"')
+    source = NotebookText.from_bytes("a.ipynb", odd)
+    assert source.encode(source.text.replace("b\n", "b\nc\n")) == odd.replace(b'"b"', b'"b\\n" ,  "c"')
+
+
+@pytest.mark.parametrize(
+    ("escaped", "raw", "written"),
+    [
+        (b"\\u00e9", b"", b"\\u00fc"),
+        (b"\\u00e9", "é".encode(), "ü".encode()),
+        (b"\\\\u00e9", b"", "ü".encode()),  # a backslash in the code and then a "u", as in LaTeX
+        (b"\\u001b", b"", "ü".encode()),  # control characters are escaped in every style
+    ],
+)
+def test_characters_are_escaped_as_the_document_escapes_them(escaped: bytes, raw: bytes, written: bytes) -> None:
+    data = notebook("x = 1", "#").replace(b'"#"', b'"# ' + escaped + raw + b'"')
+    source = NotebookText.from_bytes("a.ipynb", data)
+    assert source.encode(source.text.replace("x = 1", "x = 'ü'")) == data.replace(b"x = 1", b"x = '" + written + b"'")
 
 
 def test_untouched_lines_keep_their_spelling() -> None:

@@ -120,6 +120,11 @@ def test_a_comment_speaks_for_all_lines_of_its_statement() -> None:
     assert [line for line in lines if suppressions.covers("ACC201", line)] == [8, 9, 14, 15]
 
 
+def test_a_comment_on_its_own_line_says_nothing_of_the_next() -> None:
+    suppressions = Suppressions("# noqa: ACC101\n\nx = 1\nif x:\n    # noqa: ACC101\n    y = 2\n")
+    assert [line for line in range(1, 7) if suppressions.covers("ACC101", line)] == [1, 5]
+
+
 def test_line_ends_of_any_kind_count() -> None:
     suppressions = Suppressions("a = 1\rb = 2  # noqa\r\nc = '\f\u2028'\nd = 4  # noqa")
     assert [line for line in range(1, 6) if suppressions.covers("ACC101", line)] == [2, 4]
@@ -132,6 +137,9 @@ def test_what_cannot_be_tokenized_is_read_line_by_line() -> None:
     assert suppressions.covers("ACC101", 2)
     assert suppressions.covers("ACC201", 4)
     assert not suppressions.covers("ACC201", 2)
+    assert Suppressions(text).unused(ACTIVE) == [Unused(2, 7, 21, ("ACC101",)), Unused(4, 7, 21, ("ACC201",))]
+    inside = Suppressions("call(\n  # noqa: ACC101\n")
+    assert inside.unused(ACTIVE) == [Unused(2, 2, 16, ("ACC101",))]
 
 
 def test_unused_codes_of_ours_are_listed_and_those_of_others_are_not() -> None:

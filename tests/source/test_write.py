@@ -204,6 +204,27 @@ def test_a_real_kill_at_any_step_leaves_old_or_new(tmp_path: Path, step: str) ->
 
 
 @posix
+def test_the_content_is_on_disk_before_it_takes_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _file(tmp_path)
+    steps: list[tuple[str, int]] = []
+    real_fsync, real_replace = os.fsync, os.replace
+
+    def fsync(handle: int) -> None:
+        is_folder = stat.S_ISDIR(os.fstat(handle).st_mode)
+        steps.append(("folder" if is_folder else "file", 0 if is_folder else os.fstat(handle).st_size))
+        real_fsync(handle)
+
+    def replace(source: str, target: str) -> None:
+        steps.append(("rename", 0))
+        real_replace(source, target)
+
+    monkeypatch.setattr(module.os, "fsync", fsync)
+    monkeypatch.setattr(module.os, "replace", replace)
+    write_atomically(path, NEW)
+    assert steps == [("file", len(NEW)), ("rename", 0), ("folder", 0)]
+
+
+@posix
 def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _file(tmp_path)
     real = os.write
