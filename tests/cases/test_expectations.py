@@ -35,7 +35,7 @@ def marked(path: Path, optin: bool) -> set[Place]:
     return places
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def reported(folder: Path, select: str | None) -> dict[str, set[Place]]:
     """{file name: {(line, code)}} that the command reports for the folder: one run for all its files."""
     arguments = ["--select", select] if select else []

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import torch
 from drive import Columns, Examples, Problem, flat_gradient
+from fake_frameworks import module
 from problems import (
     COUNTS_EMPTY_WINDOW,
     WINDOWS,
@@ -40,12 +41,6 @@ def spec(case: str, scenario: str = "base") -> Callable[[Build], Build]:
         return build
 
     return register
-
-
-def module(name: str, **attributes: object) -> ModuleType:
-    made = ModuleType(name)
-    vars(made).update(attributes)
-    return made
 
 
 def both_count_scenarios(case: str, make: Callable[..., Problem]) -> None:

@@ -261,6 +261,14 @@ class _NoAutocast(contextlib.nullcontext):  # type: ignore[type-arg]
         super().__init__()
 
 
+_float = torch.Tensor.float
+
+
+def _float_in_double(tensor: torch.Tensor) -> torch.Tensor:
+    """`.float()`, written for autocast, must not round the comparison; GradScaler's own scale stays fp32."""
+    return tensor.double() if tensor.requires_grad or tensor.numel() > 1 else _float(tensor)
+
+
 @contextlib.contextmanager
 def _importable(modules: Mapping[str, types.ModuleType]) -> Iterator[None]:
     """Make `modules` importable. Only these names are restored: modules that torch imports lazily must stay."""
@@ -322,6 +330,7 @@ def _patched(recorder: Recorder, modules: Mapping[str, types.ModuleType]) -> Ite
             (torch.amp, "autocast", _NoAutocast),
             (torch.Tensor, "cuda", lambda self, *_, **__: self),
             (torch.nn.Module, "cuda", lambda self, *_, **__: self),
+            (torch.Tensor, "float", _float_in_double),
             (torch, "save", lambda *_, **__: None),
         ):
             stack.enter_context(mock.patch.object(owner, name, value))
