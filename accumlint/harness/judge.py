@@ -24,7 +24,6 @@ from accumlint.harness.reference import (
 )
 from accumlint.harness.report import Fault, FaultKind, Window, show_number
 from accumlint.harness.tolerances import l2_norm, relative_error
-from accumlint.harness.twin import Twin
 
 
 @dataclass(frozen=True)
@@ -86,17 +85,24 @@ class Judgement:
         return Judgement(self.windows, self.faults + more, self.notes + other.notes)
 
 
-def judge(recorder: Recorder, twin: Twin, expectation: Expectation) -> Judgement:
-    """Return the windows with their numbers and the faults. The twin's parameters are put back afterwards."""
+def judge(recorder: Recorder, model: torch.nn.Module, expectation: Expectation) -> Judgement:
+    """Return the windows with their numbers and the faults.
+
+    `model` computes the references. It is a copy that the loop never had, so nothing that the loop did to its own
+    (hooks, buffers, replaced layers) can enter; only the parameters are taken over, and put back afterwards.
+    """
     judgement = Judgement()
     judgement.faults += judge_steps(recorder, expectation)
     misplaced = any(f.kind in (FaultKind.STEP_EACH, FaultKind.BOUNDARY) for f in judgement.faults)
-    parameters = trainable_parameters(twin.model)
+    judgement.faults += _judge_changes(recorder)
+    if recorder.frozen:
+        judgement.notes.append(f"the loop freezes {len(recorder.frozen)} parameters; they are not compared")
+    parameters = trainable_parameters(model)
     final = {name: p.detach().clone() for name, p in parameters.items()}
     windows, wrong = [], []
     for index, (step, members) in enumerate(zip(recorder.steps, expectation.windows, strict=False)):
         _load(parameters, step.before)
-        window, weighing = _judge_window(index, step, members, recorder, twin, expectation, judgement)
+        window, weighing = _judge_window(index, step, members, recorder, model, expectation, judgement)
         windows.append(window)
         if weighing is not None and not misplaced:
             wrong.append(weighing)
@@ -110,6 +116,17 @@ def judge(recorder: Recorder, twin: Twin, expectation: Expectation) -> Judgement
     if misplaced and not any(w.error > expectation.tolerance for w in windows):
         judgement.notes.append("the steps are misplaced, though the windows that could be compared agree")
     return judgement
+
+
+def _judge_changes(recorder: Recorder) -> list[Fault]:
+    """Parameters may change in optimizer steps only."""
+    states = [recorder.initial, *(state for step in recorder.steps for state in (step.before, step.after))]
+    states.append(recorder.final)
+    for index, (earlier, later) in enumerate(zip(states[::2], states[1::2], strict=True)):
+        if any(not torch.equal(value, later[name]) for name, value in earlier.items() if name in later):
+            place = f"after step {index}" if index else "before the first step"
+            return [Fault(FaultKind.UPDATE, f"they change outside of the optimizer {place}")]
+    return []
 
 
 def judge_steps(recorder: Recorder, expectation: Expectation) -> list[Fault]:
@@ -142,14 +159,14 @@ def _judge_window(
     step: Step,
     members: tuple[int, ...],
     recorder: Recorder,
-    twin: Twin,
+    model: torch.nn.Module,
     expectation: Expectation,
     judgement: Judgement,
 ) -> tuple[Window, Weighing | None]:
-    tolerance, names = expectation.tolerance, recorder.held_names()
+    tolerance, names = expectation.tolerance, recorder.held_names() - recorder.frozen
     batch = [expectation.microbatches[k] for k in members]
     counts = tuple(expectation.counts[k] for k in members)
-    reference = full_batch_gradient(twin.model, batch, expectation.loss_sum, expectation.count)
+    reference = full_batch_gradient(model, batch, expectation.loss_sum, expectation.count)
     expected = {n: g * recorder.scale for n, g in reference.items() if n in names}
     clipped = expectation.clip(expected)
     used = {n: g for n, g in step.gradient.items() if n in names}
@@ -160,7 +177,7 @@ def _judge_window(
     error = relative_error(before, clipped if is_hidden else expected)
     clipped_error = relative_error(used, clipped)
     ratio = best_ratio(before, expected, tolerance)
-    coefficients = _recover(before, members, twin, expectation, expected, recorder.scale)
+    coefficients = _recover(before, members, model, expectation, expected, recorder.scale)
     total = sum(counts)
     window = Window(
         microbatches=members,
@@ -200,14 +217,14 @@ def _judge_window(
 def _recover(
     gradient: Gradient,
     members: tuple[int, ...],
-    twin: Twin,
+    model: torch.nn.Module,
     expectation: Expectation,
     like: Gradient,
     scale: float,
 ) -> tuple[float | None, ...]:
     """Return the coefficients of the window's loss sums, also if the gradient holds other microbatches' too."""
     sums = [
-        loss_gradient(twin.model, scalar_loss(expectation.loss_sum, twin.model, microbatch))
+        loss_gradient(model, scalar_loss(expectation.loss_sum, model, microbatch))
         for microbatch in expectation.microbatches
     ]
     sums = [{n: g * scale for n, g in s.items() if n in like} for s in sums]

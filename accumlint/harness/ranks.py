@@ -110,8 +110,8 @@ def check_ranks(
         max_norm = clip.limit
         assumptions.append(f"clip threshold {max_norm:g} read off the loop")
     expectation = Expectation(data, counts, loss_sum, count, steps, max_norm, 2.0, None, limit, sizes)
-    judged = judge(loop[0], twin, expectation)
-    control_error = max(window.error for window in judge(control[0], twin, expectation).windows)
+    judged = judge(loop[0], twin.model, expectation)
+    control_error = max(window.error for window in judge(control[0], twin.model, expectation).windows)
     if not control_error > 10 * limit:
         raise ControlFailedError(f"equal weighting differs from the full batch by {control_error:.1e} only")
     faults = _compare_ranks(loop, limit) + judged.faults

@@ -77,6 +77,9 @@ class Recorder:
     ) -> None:
         self.parameters = trainable_parameters(model)
         self.names = {id(p): name for name, p in self.parameters.items()}
+        self.initial = self.values()
+        self.final: Gradient = {}
+        self.frozen: set[str] = set()  # by the loop, while it ran
         self.scale, self.max_backwards, self.timeout = scale, max_backwards, timeout
         self.copies = True  # of the optimizer at each step, to repeat it
         self.steps: list[Step] = []
@@ -199,6 +202,11 @@ class Recorder:
         groups = self.optimizer.param_groups if self.optimizer is not None else []
         names = {self.names[id(p)] for group in groups for p in group["params"] if id(p) in self.names}
         return names or self._held
+
+    def finish(self) -> None:
+        """Record the state in which the loop left the model."""
+        self.final = self.values()
+        self.frozen = {name for name, p in self.parameters.items() if not p.requires_grad}
 
     def detach(self) -> None:
         """Let go of model and optimizer, so that the record can be sent to another process."""

@@ -300,6 +300,10 @@ def raising(model, microbatches, optimizer):
     raise KeyError("boom")
 
 
+def exiting(model, microbatches, optimizer):
+    raise SystemExit(0)
+
+
 def closing(model, microbatches, optimizer):
     optimizer.step(lambda: loops.loss_sum(model, microbatches[0]))
 
@@ -315,6 +319,7 @@ def test_an_optimizer_made_inside_the_loop():
         (steps_another, NeverSteppedError),
         (endless, RunawayLoopError),
         (raising, TrainingLoopError),
+        (exiting, TrainingLoopError),
         (closing, HarnessError),
     ],
 )
@@ -341,6 +346,8 @@ BAD = [
     ({"count": lambda mb: mb.missing}, HarnessError),
     ({"optimizer": lambda p: 1}, HarnessError),
     ({"tolerance": 10.0}, ControlFailedError),
+    ({"toy": classification_toy((2, 5)), "accumulation_steps": 0}, HarnessError),
+    ({"toy": classification_toy((5, 5, 2)), "accumulation_steps": 2}, ControlFailedError),
 ]
 
 
@@ -369,3 +376,131 @@ def test_a_clip_imported_inside_a_function_is_seen():
 
     assert check(loop).has(FaultKind.CLIP_BEFORE_DIVISION)
     assert clip_grad_norm_ is torch.nn.utils.clip_grad_norm_
+
+
+def hooked(model, microbatches, optimizer):
+    for parameter in model.parameters():
+        parameter.register_hook(lambda gradient: gradient * 0.5)
+    loops.precount(model, microbatches, optimizer)
+
+
+def replaced(model, microbatches, optimizer):
+    model[1] = torch.nn.ReLU()
+    loops.precount(model, microbatches, optimizer)
+
+
+def decayed(model, microbatches, optimizer):
+    loops.precount(model, microbatches, optimizer)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(0.9)
+
+
+def spoils_data(model, microbatches, optimizer):
+    for inputs, _ in microbatches:
+        inputs.zero_()
+    loops.precount(model, microbatches, optimizer)
+
+
+def relabels(model, microbatches, optimizer):
+    for _, targets in microbatches:
+        targets[targets == 1] = -100
+    loops.precount(model, microbatches, optimizer)
+
+
+def steps_twice(model, microbatches, optimizer):
+    for window in loops.windows(microbatches):
+        for mb in window:
+            (loops.loss_sum(model, mb) / loops.total(window)).backward()
+        optimizer.step()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def skips_the_end(model, microbatches, optimizer):
+    loops.precount(model, microbatches[:6], optimizer)
+
+
+def two_epochs(model, microbatches, optimizer):
+    loops.precount(model, microbatches, optimizer)
+    loops.precount(model, microbatches, optimizer)
+
+
+def penalty_each(model, microbatches, optimizer):
+    for window in loops.windows(microbatches):
+        for mb in window:
+            penalty = 0.01 * sum(p.square().sum() for p in model.parameters())
+            (loops.loss_sum(model, mb) / loops.total(window) + penalty).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def partial_clip(model, microbatches, optimizer):
+    for window in loops.windows(microbatches):
+        for mb in window:
+            (loops.loss_sum(model, mb) / loops.total(window)).backward()
+        torch.nn.utils.clip_grad_norm_(model[0].parameters(), 0.01)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def functional_naive(model, microbatches, optimizer):
+    parameters = list(model.parameters())
+    for window in loops.windows(microbatches):
+        for mb in window:
+            loss = loops.guarded_mean(model, mb) / len(window)
+            for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+                parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+SLY = [
+    hooked, replaced, decayed, spoils_data, relabels, steps_twice, skips_the_end, two_epochs, penalty_each,
+    partial_clip, functional_naive,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("loop", SLY, ids=lambda loop: loop.__name__)
+def test_what_might_slip_through(loop):
+    assert not check(loop, accumulation_steps=K).equivalent
+
+
+def scaled(model, microbatches, optimizer, unscale=True):
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    for window in loops.windows(microbatches):
+        for mb in window:
+            scaler.scale(loops.loss_sum(model, mb) / loops.total(window)).backward()
+        if unscale:
+            scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), loops.CLIP)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+
+
+def test_a_gradient_scaler():
+    assert check(scaled).equivalent
+    assert check(functools.partial(scaled, unscale=False)).has(FaultKind.CLIP_BEFORE_DIVISION)
+
+
+def test_freezing_is_a_limit():
+    def freezes(model, microbatches, optimizer):
+        for parameter in model[0].parameters():
+            parameter.requires_grad_(False)
+        loops.precount(model, microbatches, optimizer)
+
+    report = check(freezes)
+    assert report.equivalent
+    assert any("freezes 2 parameters" in text for text in report.limits)
+
+
+def test_windows_of_one_microbatch():
+    def loop(model, microbatches, optimizer):
+        for mb in microbatches:
+            (loops.loss_sum(model, mb) / max(loops.count(mb), 1)).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    assert check(loop, accumulation_steps=1).equivalent
+    assert check(loop).has(FaultKind.STEP_EACH)
