@@ -11,6 +11,7 @@ import ast
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any, ClassVar, Protocol
 
 from accumlint import __version__
@@ -24,10 +25,6 @@ class OptionManager(Protocol):
     def extend_default_ignore(self, error_codes: list[str]) -> None: ...
 
     def add_option(self, *args: Any, **kwargs: Any) -> None: ...
-
-
-class AnalysisError(Exception):
-    """A fault of accumlint; flake8 prints it with the plugin's and the file's name and stops."""
 
 
 class Plugin:
@@ -61,7 +58,7 @@ class Plugin:
         cls._hints = bool(options.accumlint_hints)
 
     def run(self) -> Iterator[Report]:
-        """The findings: line from 1, column from 0. Raises AnalysisError for a fault of accumlint."""
+        """The findings: line from 1, column from 0. Raises flake8's ExecutionError for a fault of accumlint."""
         from accumlint.reading.prefilter import may_train
 
         text = "".join(self._lines)
@@ -73,11 +70,22 @@ class Plugin:
         from accumlint.source.text import SourceText
 
         source = SourceText(self._filename, data, text)
-        report = check_source(source, Options(codes=frozenset(rule.code for rule in all_rules())))
+        try:
+            report = check_source(source, Options(codes=frozenset(rule.code for rule in all_rules())))
+        except Exception as error:
+            raise _fault(self._filename, f"{type(error).__name__}: {error}") from error
         for problem in report.problems:
             if problem.internal:
-                raise AnalysisError(f"accumlint: internal error: {problem.message}; please report this")
+                raise _fault(self._filename, problem.message)
             print(f"accumlint: {self._filename}:{problem.line}: {problem.message}", file=sys.stderr)
         for finding in sorted(report.findings, key=lambda finding: (finding.span, finding.code)):
             hint = f" (help: {finding.hint})" if self._hints and finding.hint else ""
             yield finding.span.line, finding.span.column, f"{finding.code} {finding.message}{hint}", type(self)
+
+
+def _fault(filename: str, message: str) -> Exception:
+    """What flake8 prints in one line before it stops; any other exception it shows as a traceback."""
+    error: Exception = import_module("flake8.exceptions").ExecutionError(
+        f"{filename}: accumlint: internal error: {message}; please report this"
+    )
+    return error

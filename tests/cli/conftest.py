@@ -21,6 +21,14 @@ def _environment(extra: dict[str, str]) -> dict[str, str]:
     return {**kept, "PYTHONIOENCODING": "utf-8", "COLUMNS": "120", **extra}
 
 
+def limit_memory() -> None:
+    """Of a process under test, so that a fault in it does not take the machine along."""
+    if sys.platform == "linux":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder that is the working directory; a pyproject.toml above it cannot reach in."""
@@ -33,14 +41,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run(folder: Path) -> Runner:
-    """`run("check", ".", stdin=..., env=...)` with the stand-in engine; `fake=False` for the real one."""
+    """`run("check", ".", stdin=..., env=...)` with the stand-in engine; `fake=False` for the real one, `module` another
+    tool."""
 
-    def call(*arguments: str, stdin: str | bytes = "", fake: bool = True, env: dict[str, str] | None = None) -> Result:
-        start = [sys.executable, str(FAKE)] if fake else [sys.executable, "-m", "accumlint"]
+    def call(
+        *arguments: str, stdin: str | bytes = "", fake: bool = True, module: str = "", env: dict[str, str] | None = None
+    ) -> Result:
+        start = [sys.executable, str(FAKE)] if fake and not module else [sys.executable, "-m", module or "accumlint"]
         data = stdin.encode() if isinstance(stdin, str) else stdin
         done = subprocess.run(
-            [*start, *arguments], input=data, capture_output=True, cwd=folder, env=_environment(env or {}), timeout=120
-        )
+            [*start, *arguments], input=data, capture_output=True, cwd=folder, env=_environment(env or {}),
+            timeout=120, check=False, preexec_fn=limit_memory,
+        )  # fmt: skip
         out, err = done.stdout.decode("utf-8"), done.stderr.decode("utf-8")
         assert "Traceback" not in err or (env or {}).get("ACCUMLINT_DEBUG"), err
         return subprocess.CompletedProcess(done.args, done.returncode, out, err)
