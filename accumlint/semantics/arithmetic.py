@@ -62,7 +62,8 @@ class Arithmetic(MachineState):
         if isinstance(left, Items) and isinstance(right, Items) and operator == "+":
             return Items(left.kind, left.items + right.items, left.key or right.key)
         first, second = self.as_number(left), self.as_number(right)
-        if first is not None and second is not None:
+        meaningless = operator == "%" and isinstance(right, Opaque) and self.is_factor(right)
+        if first is not None and second is not None and not meaningless:
             result = combine(operator, first, second)
             if result is not None:
                 return result
@@ -192,7 +193,7 @@ class Arithmetic(MachineState):
             return Opaque("string")
         result = self.opaque(f"{path_of(left)} {operator} {path_of(right)}", left, right, node=node)
         wants = tuple(w for v in (left, right) if isinstance(v, Opaque) for w in v.wants)
-        if operator == "%" and isinstance(right, Opaque) and not right.lineage and self.as_number(right) is None:
+        if operator == "%" and isinstance(right, Opaque) and not right.lineage and self.is_open(right):
             wants = (*wants, (right, "modulo"))
         kind = "mask" if operator in ("&", "|") and result.lineage else ""
         gradient = result.gradient and operator not in ("&", "|", "^", "<<", ">>")

@@ -560,6 +560,7 @@ class Effects(Calls):
         whole = count.as_int() if count is not None else None
         if whole is None:
             return inner
+        self.streamed.add(inner.key)
         skipped = self.as_number(start)
         skip = (skipped.as_int() or 0) if skipped is not None else 0
 
@@ -603,6 +604,7 @@ class Effects(Calls):
             self.learn_steps(size)
         count = self.as_number(size)
         whole = (count.as_int() if count is not None else None) or self.knowledge.window
+        self.streamed.add(inner.key)
 
         def groups() -> Iterator[Value]:
             while True:

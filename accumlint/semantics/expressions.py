@@ -145,7 +145,8 @@ class Expressions(Arithmetic):
             except TypeError:
                 return Opaque(f"{left!r} {word} {right!r}", node=node)
         first, second = self.as_number(left), self.as_number(right)
-        if first is not None and second is not None:
+        meaningless = self.is_factor(left) or self.is_factor(right)
+        if first is not None and second is not None and not meaningless:
             answer = compare(word, first, second)
             if answer.answer is not None:
                 if answer.basis.name == "SAMPLED":
@@ -168,7 +169,7 @@ class Expressions(Arithmetic):
                 counter = self.as_number(other)
                 if written or counter is None or value.lineage or value.wants:
                     continue
-                if self.as_number(value) is None and self.is_counter(other, counter):
+                if self.is_open(value) and self.is_counter(other, counter):
                     wants.append((value, "counter"))
         facts = frozenset[Fact]()
         if word in ("==", "!=") and lineage:

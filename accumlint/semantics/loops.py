@@ -68,7 +68,7 @@ class Loops(Statements):
         return None if stop is None else (whole_start, stop, whole_step)
 
     def _range_stop(self, stop: Value) -> int | None:
-        known = self.as_number(stop)
+        known = None if self.is_factor(stop) else self.as_number(stop)
         if known is None and isinstance(stop, Opaque):
             known = self._factored(stop)
         if known is None:
@@ -133,6 +133,8 @@ class Loops(Statements):
         """The numbers of a range of unknown length: whole numbers, or unknown places that slice data."""
         key = f"range@{value.node}"
         length = self.length_of_key(key)
+        if isinstance(value.stop, Opaque) and value.start == 0:
+            self.range_stops[key] = value.stop
         step = self.as_number(value.step)
         whole = None if step is None else step.as_int()
         if whole == 1:
@@ -209,6 +211,7 @@ class Loops(Statements):
             path = f"next({path_of(value)})"
             lineage = lineage_of(value) | self.arrival("next")
             return Opaque(path, lineage, node=node)
+        self.streamed.add(value.key)
         for element in value.iterator:
             return element
         if has_default:

@@ -80,6 +80,7 @@ class Knowledge:
     literal_steps: int | None = None
     lengths: dict[str, int] = field(default_factory=dict)
     generic: int = 0
+    factors: dict[str, None] = field(default_factory=dict)  # unknowns whose value has no meaning
     optimizers: dict[str, None] = field(default_factory=dict)  # unknown ones that stepped, by path
 
     @property
@@ -95,6 +96,7 @@ class LoopUse:
     direct_step: bool = False
     any_backward: bool = False
     any_step: bool = False
+    spread: int = 0  # the most microbatches that one run of the loop saw
 
 
 @dataclass(slots=True)
@@ -107,6 +109,7 @@ class LoopState:
     is_last: bool = False
     is_data: bool = True
     finite: bool = True
+    seen: set[int] = field(default_factory=set)
 
 
 @dataclass(eq=False, slots=True)
@@ -163,6 +166,8 @@ class MachineState:
         self.sync = True
         self.forward_sync: bool | None = None
         self.moduli: list[int] = []
+        self.range_stops: dict[str, Opaque] = {}
+        self.streamed: set[str] = set()
         self.sync_node: ir.NodeId = -1
         for path in knowledge.optimizers:
             self.stores[path] = Store(path)
@@ -251,20 +256,34 @@ class MachineState:
     def learn_steps(self, unknown: Opaque) -> None:
         """Take an unknown for the number of accumulation steps, and run again."""
         leaf = self._leaf(unknown)
-        if leaf.path in self.knowledge.numbers or leaf.lineage:
+        known = leaf.path in self.knowledge.numbers and leaf.path not in self.knowledge.factors
+        if known or leaf.lineage or self.setting_up:
             return
-        if self.setting_up:
-            return
+        self.knowledge.factors.pop(leaf.path, None)
         self.knowledge.numbers[leaf.path] = Fraction(self.knowledge.steps)
         self.knowledge.steps_paths[leaf.path] = None
         raise Restart
 
     def _leaf(self, unknown: Opaque) -> Opaque:
-        if unknown.parts is not None and unknown.parts[0] in ("max", "min", "int", "*"):
-            open_parts = [p for p in unknown.parts[1] if isinstance(p, Opaque) and self.as_number(p) is None]
+        if unknown.parts is not None and unknown.parts[0] in ("max", "min", "int", "*", "-", "+"):
+            open_parts = [p for p in unknown.parts[1] if isinstance(p, Opaque) and self.is_open(p)]
             if len(open_parts) == 1:
                 return self._leaf(open_parts[0])
         return unknown
+
+    def is_open(self, value: Value) -> bool:
+        """Whether a value is no number yet, or only has a value without a meaning."""
+        return self.as_number(value) is None or self.is_factor(value)
+
+    def is_factor(self, value: Value) -> bool:
+        """Whether an unknown was given a value without a meaning, or was computed from one."""
+        if not isinstance(value, Opaque | Num):
+            return False
+        if isinstance(value, Num):
+            return not self.knowledge.factors.keys().isdisjoint(value.unknowns)
+        if value.path in self.knowledge.factors:
+            return True
+        return value.parts is not None and any(self.is_factor(part) for part in value.parts[1])
 
     def learn_factor(self, unknown: Opaque) -> Num:
         """Give an unknown that multiplies or divides a loss a value without a meaning."""
@@ -273,6 +292,7 @@ class MachineState:
             return known
         if unknown.path not in self.knowledge.numbers:
             self.knowledge.numbers[unknown.path] = generic_value(self.knowledge.generic)
+            self.knowledge.factors[unknown.path] = None
             self.knowledge.generic += 1
         return number(self.knowledge.numbers[unknown.path], unknown.path, frozenset({unknown.path}))
 
@@ -347,6 +367,8 @@ class MachineState:
             use = self.uses.setdefault(loop.key, LoopUse())
             if kind == "backward":
                 use.any_backward = True
+                loop.seen.add(self.current)
+                use.spread = max(use.spread, len(loop.seen))
                 use.direct_backward |= direct and loop.is_data
             else:
                 use.any_step = True

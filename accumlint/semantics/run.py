@@ -137,11 +137,28 @@ def _learn_lengths(machine: Machine) -> bool:
         changed = True
     for key in list(knowledge.lengths):
         use = machine.uses.get(key)
+        changed |= _learn_range(machine, key, use)
+        if key in machine.streamed and (use is None or not use.direct_backward) and machine.universe:
+            use = LoopUse(direct_backward=True, any_backward=True, any_step=True)
         wanted = _wanted_length(key, use, knowledge)
         if wanted is not None and knowledge.lengths[key] != wanted:
             knowledge.lengths[key] = wanted
             changed = True
     return changed
+
+
+def _learn_range(machine: Machine, key: str, use: LoopUse | None) -> bool:
+    """An unknown number that is the length of a window, by the loop over it, is the number of accumulation steps."""
+    stop = machine.range_stops.get(key)
+    if stop is None or use is None or not use.direct_backward or use.any_step or use.spread < 2:
+        return False
+    if not machine.is_open(stop) or stop.lineage:
+        return False
+    try:
+        machine.learn_steps(stop)
+    except Restart:
+        return True
+    return False
 
 
 def _wanted_length(key: str, use: LoopUse | None, knowledge: Knowledge) -> int | None:

@@ -254,7 +254,7 @@ class Statements(Expressions):
     def learn_from(self, test: Opaque) -> None:
         """Learn the number of accumulation steps from a test that guards events."""
         for unknown, why in test.wants:
-            if self.as_number(unknown) is None and (why == "modulo" or self.loops):
+            if self.is_open(unknown) and (why == "modulo" or self.loops):
                 self.learn_steps(unknown)
 
     def choose(self, test: Value, node: ir.NodeId, *, relevant: bool, default: bool) -> bool:
