@@ -15,6 +15,7 @@ from accumlint.reading.prefilter import may_train
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from accumlint.contract.judge import Judged
     from accumlint.contract.verdict import Violation
     from accumlint.reading.program import Module
     from accumlint.rules.base import Rule
@@ -49,37 +50,42 @@ def check_source(source: SourceText | NotebookText, options: Options | None = No
     except ReadError as error:
         report.problems.append(Problem(source.filename, error.message, error.line, error.column))
         return report
-    _check_module(module, options, report)
-    if options.repair and any(finding.fix is None for finding in report.findings):
+    judged = judge_module(module, report)
+    report.findings = _worded(module, judged, options)
+    if options.repair and report.findings:
         from accumlint.repair.attach import attach_repairs
 
-        attach_repairs(source, module, options, report)
+        attach_repairs(source, module, judged, report, strategy=options.strategy, confirm=options.confirm)
     return report
 
 
-def _check_module(module: Module, options: Options, report: FileReport) -> None:
+def judge_module(module: Module, report: FileReport | None = None) -> list[Judged]:
+    """Run and judge every region of a module; `report` receives the status of its loops."""
     from accumlint.apis.registry import load
     from accumlint.contract.evidence import read_file_facts
-    from accumlint.contract.judge import judge
-    from accumlint.rules.registry import all_rules
+    from accumlint.contract.judge import Judged, judge
     from accumlint.semantics.run import analyse
 
-    rules = [rule for rule in all_rules() if rule.clause is not None and _wanted(rule, options)]
-    if not rules:
-        return
-    by_clause = {rule.clause: rule for rule in rules}
     facts = read_file_facts(module)
-    violations: list[Violation] = []
+    judged: list[Judged] = []
     for result in analyse(module, load()):
         found, abstained = judge(result, facts)
-        violations += found
-        span = module.syntax.span(result.region.node) if result.region.node >= 0 else None
-        if span is not None:
+        judged.append(Judged(result, tuple(found), abstained))
+        if report is not None and result.region.node >= 0:
             status = LoopStatus.ANALYSED if abstained is None else LoopStatus.NOT_REACHED
-            report.loops.append(Loop(span, status, abstained.reason if abstained is not None else ""))
-    report.findings = sorted(
-        _findings(module, violations, by_clause), key=lambda finding: (finding.span, finding.code)  # type: ignore[arg-type]
-    )
+            reason = abstained.reason if abstained is not None else ""
+            report.loops.append(Loop(module.syntax.span(result.region.node), status, reason))
+    return judged
+
+
+def _worded(module: Module, judged: Iterable[Judged], options: Options) -> list[Finding]:
+    """The findings of the wanted rules, sorted by place."""
+    from accumlint.rules.registry import all_rules
+
+    rules = [rule for rule in all_rules() if rule.clause is not None and _wanted(rule, options)]
+    by_clause: dict[object, Rule] = {rule.clause: rule for rule in rules}
+    found = _findings(module, [v for each in judged for v in each.violations], by_clause)
+    return sorted(found, key=lambda finding: (finding.span, finding.code))
 
 
 def _wanted(rule: Rule, options: Options) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from accumlint.contract.clauses import CHECKS, Case
 from accumlint.contract.evidence import FileFacts
@@ -13,6 +14,15 @@ from accumlint.semantics.run import Result
 from accumlint.semantics.trace import BACKWARD, STEP, Trace
 
 _EXCLUDES = {Clause.NO_DIVISION: (Clause.TARGET_WEIGHT, Clause.BATCH_WEIGHT, Clause.UNPROVEN_WEIGHT)}
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A region with what was found in it, or why it was not judged."""
+
+    result: Result
+    violations: tuple[Violation, ...]
+    abstention: Abstention | None = None
 
 
 def judge(result: Result, facts: FileFacts) -> tuple[list[Violation], Abstention | None]:

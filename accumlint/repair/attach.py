@@ -1,4 +1,25 @@
-"""Attach repairs to findings. (Filled by the planner.)"""
+"""Attach repairs to the findings of a file."""
+
 from __future__ import annotations
-def attach_repairs(source: object, module: object, options: object, report: object) -> None:
-    return None
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from accumlint.contract.judge import Judged
+    from accumlint.findings import FileReport
+    from accumlint.reading.program import Module
+    from accumlint.source.text import SourceText
+
+
+def attach_repairs(
+    source: SourceText,
+    module: Module,
+    judged: Iterable[Judged],
+    report: FileReport,
+    *,
+    strategy: str = "deferred",
+    confirm: bool = False,
+) -> None:
+    """Plan, rewrite, prove and confirm; sets `fix` or `unfixable` of each finding."""
