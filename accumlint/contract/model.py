@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from accumlint.contract.clauses import Case
 from accumlint.contract.verdict import Clause, Violation
-
-_COUPLED = re.compile(
-    r"info_?nce|nt_?xent|simclr|contrastive|clip_?loss|in_?batch|supcon|dice|tversky|iou_?loss|barlow|vicreg|cox|mmd"
-    r"|triplet_?hard|batch_?hard",
-    re.I,
-)
 
 
 def check_model(case: Case, found: list[Violation]) -> Iterator[Violation]:
@@ -25,9 +18,5 @@ def check_model(case: Case, found: list[Violation]) -> Iterator[Violation]:
     backward = window.backwards[0]
     if case.facts.batch_norm is not None:
         yield case.make(Clause.BATCH_NORM, backward.node, window, subject=case.facts.batch_norm.reason)
-    coupled = any(
-        not site.separable or _COUPLED.search(site.text) or any(fact.name == "coupled" for fact in site.facts)
-        for site, _ in window.gradient
-    )
-    if coupled:
+    if any(not site.separable for site, _ in window.gradient):
         yield case.make(Clause.BATCH_COUPLED, backward.node, window)

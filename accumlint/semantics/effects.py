@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -38,6 +39,12 @@ from accumlint.semantics.values import (
 )
 
 WORLD = Fraction(5)
+COUPLED_NAME = re.compile(
+    r"info_?nce|nt_?xent|simclr|contrastive|clip_?loss|in_?batch|supcon|dice|tversky|iou_?loss|barlow|vicreg"
+    r"|\bcox|mmd_?loss|batch_?hard",
+    re.I,
+)
+"""Names of losses that couple the examples of a batch."""
 _NOTHING = object()
 
 
@@ -162,11 +169,18 @@ class Effects(Calls):
             effect.count,
             call.row.call,
             self._loss_facts(effect, call, targets),
-            effect.separable,
+            effect.separable and not self._couples(effect, call, targets),
             (("target", path_of(targets)), ("reduction", path_of(reduction))),
             f"{call.row.call.rpartition('.')[2]}(...)",
         )
         return Form(((site, ONE),), detached=bool(self.no_grad), text=site.text)
+
+    def _couples(self, effect: api.Loss, call: LibraryCall, targets: Value) -> bool:
+        """Whether a loss compares the examples of a batch with each other: similarities against their own places."""
+        if any(COUPLED_NAME.search(name) for name in self.stack):
+            return True
+        inputs = self.operand(effect.inputs, call) if effect.inputs is not None else None
+        return not lineage_of(targets) and any(fact.name == "product" for fact in facts_of(inputs))
 
     def _loss_facts(self, effect: api.Loss, call: LibraryCall, targets: Value) -> frozenset[Fact]:
         facts = set(facts_of(targets))
@@ -417,6 +431,8 @@ class Effects(Calls):
     # ------------------------------------------------------------------------------------------- objects
 
     def make_object(self, effect: api.Make, call: LibraryCall) -> Value:
+        if effect.role is api.Role.PARAMETERS:
+            return self.parameters_of(call.receiver, f"{path_of(call.receiver)}.parameters()", call.node)
         canonical = effect.canonical or call.row.call
         of = tuple(self.operand(operand, call) for operand in effect.of)
         modules = frozenset().union(*(modules_of(value) for value in of)) if of else frozenset()
@@ -573,7 +589,7 @@ class Effects(Calls):
                 if place >= skip:
                     yield element
 
-        return Stream(taken(), inner.finite, inner.key)
+        return Stream(taken(), inner.finite, f"islice@{node}")
 
     def _cycle(self, value: Value, node: ir.NodeId) -> Value:
         def endless() -> Iterator[Value]:
@@ -622,8 +638,19 @@ class Effects(Calls):
     def reduce(self, effect: api.Reduce, call: LibraryCall) -> Value:
         target = self.operand(effect.operand, call)
         if isinstance(target, Items):
-            return self.opaque(f"{effect.kind}([...])", target, node=call.node)
+            return self._reduced_items(target, effect.kind, call.node)
         return self.reduced(target, effect.kind, call.node)
+
+    def _reduced_items(self, target: Items, kind: str, node: ir.NodeId) -> Value:
+        """`torch.stack(values).sum()` over values that are known one by one."""
+        plain = all(self.as_number(item) is not None or isinstance(item, Form) for item in target.items)
+        if not plain or not target.items or any(isinstance(i, Form) and i.is_elementwise for i in target.items):
+            whole = self.opaque("stack", target, node=node)
+            return self.reduced(replace(whole, facts=facts_of(target)), kind, node)
+        total = target.items[0]
+        for item in target.items[1:]:
+            total = self.binary("+", total, item, node)
+        return total if kind == "sum" else self.binary("/", total, len(target.items), node)
 
     def all_reduce(self, effect: api.AllReduce, call: LibraryCall) -> Any:
         target = self.operand(effect.operand, call)
