@@ -72,7 +72,7 @@ class PerFileIgnores:
         ignored: set[str] = set()
         for pattern, prefixes in self._table.items():
             spec = pathspec.GitIgnoreSpec.from_lines([pattern.removeprefix("!")])
-            if spec.match_file(relative) != pattern.startswith("!"):
+            if bool(spec.match_file(relative)) != pattern.startswith("!"):
                 for prefix in prefixes:
                     ignored |= expand(prefix, known)
         return frozenset(ignored)

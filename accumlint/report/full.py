@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from accumlint.findings import Finding, Fix
+from accumlint.reading.program import Span
 from accumlint.repair.certificate import Applicability, Certificate, Measure
 from accumlint.report.headline import headline
 from accumlint.report.model import CheckedFile, Run
@@ -12,6 +14,7 @@ from accumlint.report.styled import Line, Piece, line, plain, width
 
 BEFORE = 2  # lines of context above the finding
 LONGEST = 4  # lines of a finding that are shown; the rest is cut
+HEADER = re.compile(r"(\s*(?:if|elif|for|while|with|def|class|async|try)\b.*:)\s*(?:#.*)?$")
 
 
 def render(run: Run) -> str:
@@ -28,7 +31,7 @@ def lines(run: Run) -> Iterator[Line]:
 
 
 def _source(file: CheckedFile, finding: Finding) -> Iterator[Line]:
-    span = finding.span
+    span = _underlined(file, finding.span)
     last = min(span.end_line, span.line + LONGEST - 1)
     first = max(span.line - BEFORE, 1)
     cell = file.place(span.line).cell
@@ -49,6 +52,12 @@ def _source(file: CheckedFile, finding: Finding) -> Iterator[Line]:
             yield line(blank, " " * before, Piece("^" * length, "mark"))
     if last < span.end_line:
         yield line(blank, Piece("...", "mark"))
+
+
+def _underlined(file: CheckedFile, span: Span) -> Span:
+    """Of a finding on an `if` or a `def` only the first line is underlined, up to its colon."""
+    header = HEADER.match(file.line(span.line)) if span.end_line > span.line else None
+    return Span(span.line, span.column, span.line, header.end(1)) if header else span
 
 
 def _notes(file: CheckedFile, finding: Finding, explained: set[int]) -> Iterator[Line]:

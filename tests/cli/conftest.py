@@ -45,14 +45,25 @@ def run(folder: Path) -> Runner:
     tool."""
 
     def call(
-        *arguments: str, stdin: str | bytes = "", fake: bool = True, module: str = "", env: dict[str, str] | None = None
+        *arguments: str,
+        stdin: str | bytes = "",
+        fake: bool = True,
+        module: str = "",
+        prefix: list[str] | None = None,
+        env: dict[str, str] | None = None,
     ) -> Result:
         start = [sys.executable, str(FAKE)] if fake and not module else [sys.executable, "-m", module or "accumlint"]
         data = stdin.encode() if isinstance(stdin, str) else stdin
         done = subprocess.run(
-            [*start, *arguments], input=data, capture_output=True, cwd=folder, env=_environment(env or {}),
-            timeout=120, check=False, preexec_fn=limit_memory,
-        )  # fmt: skip
+            [*(prefix or []), *start, *arguments],
+            input=data,
+            capture_output=True,
+            cwd=folder,
+            env=_environment(env or {}),
+            timeout=120,
+            check=False,
+            preexec_fn=limit_memory,
+        )
         out, err = done.stdout.decode("utf-8"), done.stderr.decode("utf-8")
         assert "Traceback" not in err or (env or {}).get("ACCUMLINT_DEBUG"), err
         return subprocess.CompletedProcess(done.args, done.returncode, out, err)

@@ -175,3 +175,26 @@ def test_the_commands(run) -> None:
     assert {"ACC101", "ACC201", "ACC308"} <= {rule["code"] for rule in every}
     assert "torch.nn.utils.clip_grad_norm_(" in run("apis", "clip_grad").stdout
     assert run("version").stdout.startswith("accumlint 0.1.0\npython ")
+
+
+def test_shell_completion(run) -> None:
+    words = {
+        "_ACCUMLINT_COMPLETE": "bash_complete",
+        "COMP_WORDS": "accumlint check --output-format sa",
+        "COMP_CWORD": "3",
+    }
+    assert run(env=words).stdout == "plain,sarif\n"
+    assert "complete" in run(env={"_ACCUMLINT_COMPLETE": "zsh_source"}).stdout
+
+
+def test_an_internal_fault_of_a_command_is_one_line(folder: Path) -> None:
+    code = (
+        "import sys; from accumlint.cli import check, main\n"
+        "def fail(flags): raise ZeroDivisionError('by zero')\n"
+        "check.check = fail\nsys.exit(main.run(['check']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "internal error: ZeroDivisionError: by zero; please report this, with the output of ACCUMLINT_DEBUG=1\n"
+    )

@@ -137,3 +137,15 @@ def test_rdjson_counts_bytes(run: Run) -> None:
     assert first["location"]["range"]["start"] == {"line": 2, "column": 2}
     assert first["location"]["range"]["end"] == {"line": 2, "column": 19}
     assert first["suggestions"][0]["text"] == "n"
+
+
+def test_of_a_compound_statement_only_the_header_is_underlined() -> None:
+    text = "for x in y:\n    if x:  # c\n        z()\n"
+    found = Finding("ACC304", "n", "m", "a.py", Span(2, 4, 3, 11))
+    file = CheckedFile("a.py", SourceText.from_bytes("a.py", text.encode()), findings=[found])
+    assert load("full")(Run([file])).splitlines()[2:] == [
+        "1 | for x in y:",
+        "2 |     if x:  # c",
+        "  |     ^^^^^",
+        "",
+    ]
