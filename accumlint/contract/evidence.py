@@ -113,7 +113,8 @@ def _told_by_loss(site: Site, *, counted: bool) -> Judgement | None:
 def _is_token_level(site: Site) -> bool:
     """Whether a loss may skip targets by its default: index targets with more than one position a row, or out of sight."""
     if site.reduction == "unknown":
-        return "label" in site.text or ".loss" in site.text or "[0]" in site.text
+        labelled = any(fact.name == "labels" for fact in site.facts)
+        return labelled or "label" in site.text or ".loss" in site.text or "[0]" in site.text
     if site.count in (Count.VALID_TARGETS, Count.WEIGHTED_TARGETS):
         target = dict(site.arguments).get("target", "")
         return bool(_FLAT.search(target))

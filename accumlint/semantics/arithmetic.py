@@ -10,7 +10,7 @@ from typing import Any
 
 from accumlint.apis.language import Count
 from accumlint.reading import ir
-from accumlint.semantics.machine import MachineState
+from accumlint.semantics.machine import MachineState, is_configured
 from accumlint.semantics.numbers import ONE, Num, combine, number
 from accumlint.semantics.values import (
     NO_DATA,
@@ -161,7 +161,7 @@ class Arithmetic(MachineState):
         if isinstance(other, Form) and divide:
             return self._count_of_form(other)
         if isinstance(other, Opaque):
-            if other.lineage:
+            if not is_configured(other):
                 if divide and not other.gradient and other.kind != "mask":
                     return None if self._is_elementwise(loss) else self.count_for(other.lineage, other.path)
                 return None
@@ -196,7 +196,8 @@ class Arithmetic(MachineState):
             return Opaque("string")
         result = self.opaque(f"{path_of(left)} {operator} {path_of(right)}", left, right, node=node)
         wants = tuple(w for v in (left, right) if isinstance(v, Opaque) for w in v.wants)
-        if operator == "%" and isinstance(right, Opaque) and not right.lineage and self.is_open(right):
+        counts = self.as_number(left) is not None or (isinstance(left, Opaque) and "(" not in left.path)
+        if operator == "%" and isinstance(right, Opaque) and is_configured(right) and self.is_open(right) and counts:
             wants = (*wants, (right, "modulo"))
         kind = "mask" if operator in ("&", "|") and result.lineage else ""
         gradient = result.gradient and operator not in ("&", "|", "^", "<<", ">>")
@@ -243,7 +244,7 @@ class Arithmetic(MachineState):
             return replace(value, terms=terms, text=text)
         if not isinstance(value, Opaque):
             return self.opaque(f"{path_of(value)}.{kind}()", value, node=node)
-        path = f"{value.path}.{kind}()"[:160]
+        path = f"{value.path}.{kind}()"
         if partial:
             return replace(value, path=path, node=node, kind=value.kind)
         if value.gradient:

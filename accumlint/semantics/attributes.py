@@ -138,7 +138,7 @@ class Machine(Effects):
             return self.fields[(value.path, name)]
         if value.path in self.objects and not value.lineage:
             return self._of_object(self.objects[value.path], name, node)
-        path = f"{value.path}.{name}"[:160]
+        path = f"{value.path}.{name}"
         if name == "grad":
             if value.kind in ("parameter", "parameters"):
                 return Opaque(path, modules=value.modules, kind="gradient", source=value.source, node=node)

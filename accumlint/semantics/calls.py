@@ -19,6 +19,7 @@ from accumlint.semantics.values import (
     Canonical,
     ClassValue,
     Context,
+    Fact,
     Form,
     FunctionValue,
     Items,
@@ -204,7 +205,7 @@ class Calls(Loops):
     ) -> Value:
         """A method of something that the file does not define."""
         registry = self.program.registry
-        target = self.as_object(receiver, name, arguments)
+        target = self.as_object(receiver, name, arguments, written)
         row: Row | None = None
         if isinstance(target, Object) and target.canonical:
             row = registry.method(target.canonical, name)
@@ -219,14 +220,19 @@ class Calls(Loops):
             return self.perform(call)
         return self._unknown_method(target, name, arguments, node)
 
-    def as_object(self, receiver: Value, name: str, arguments: Arguments) -> Value:
+    def as_object(
+        self, receiver: Value, name: str, arguments: Arguments, written: ir.Expression | None = None
+    ) -> Value:
         """An unknown receiver as an object, where the method or its name says what it is."""
         if not isinstance(receiver, Opaque) or receiver.gradient or receiver.kind in ("parameter", "gradient"):
             return receiver
         if receiver.path in self.objects:
             return self.objects[receiver.path]
         losses = [v for v in arguments.values if self._is_loss(v)]
-        canonical = guess_class(receiver.path, name, has_loss=bool(losses), has_arguments=bool(arguments.values))
+        own = written.name if isinstance(written, ir.Attribute) else written.id if isinstance(written, ir.Name) else ""
+        canonical = guess_class(
+            receiver.path, name, has_loss=bool(losses), has_arguments=bool(arguments.values), written=own
+        )
         if not canonical or (receiver.lineage and canonical != OPTIMIZER):
             return receiver
         made = Object(receiver.path, self.program.registry.role_of(canonical), canonical, modules=receiver.modules)
@@ -262,7 +268,7 @@ class Calls(Loops):
 
     def parameters_of(self, module: Value, path: str, node: ir.NodeId) -> Opaque:
         names = self.module_names(module)
-        return Opaque(path[:160], modules=names, node=node, kind="parameters")
+        return Opaque(path, modules=names, node=node, kind="parameters")
 
     def module_names(self, module: Value) -> frozenset[str]:
         """What losses that a module computed are marked with."""
@@ -367,13 +373,15 @@ class Calls(Loops):
         result = self.opaque(path, *arguments.values, node=node)
         modules = modules_of(callee) | self.module_names(callee) | result.modules
         facts = frozenset().union(*(facts_of(value) for value in arguments.values)) if arguments.values else frozenset()
+        if any("label" in name for name in arguments.keywords):
+            facts |= {Fact("labels", node)}
         lineage = result.lineage | lineage_of(callee)
         if not lineage and self.loops and isinstance(callee, Opaque):
             lineage = self.draw_lineage(path)
         gradient = not self.no_grad and (bool(lineage) or carries_gradient(callee))
         if isinstance(callee, Object) and callee.role is Role.WRAPPED_MODEL and not self.no_grad:
             self.forward_sync = self.sync
-        return Opaque(path[:160], lineage, gradient, modules, facts, node)
+        return Opaque(path, lineage, gradient, modules, facts, node)
 
     def library_call(
         self, row: Row, receiver: Value, arguments: Arguments, node: ir.NodeId, frame: Frame | None

@@ -212,6 +212,7 @@ class Effects(Calls):
 
     def _backward(self, loss: Value, effect: api.Backward, call: LibraryCall) -> None:
         self.trace.covered.add(call.node)
+        self.trace.followed |= {int(key.rpartition("@")[2]) for key in self.stack}
         if isinstance(loss, Opaque | Object):
             unknown = loss if isinstance(loss, Opaque) else Opaque(loss.path, node=call.node)
             if unknown.node < 0:
@@ -290,7 +291,10 @@ class Effects(Calls):
         return []
 
     def clear_gradients(self, target: Value, node: ir.NodeId, *, gated: bool = False) -> None:
-        for store in self.stores_of(target):
+        stores = self.stores_of(target)
+        if not stores and len(self.stores) == 1 and not (isinstance(target, Object) and target.path in self.stores):
+            stores = list(self.stores.values())  # one optimizer, and a model whose name was lost on the way
+        for store in stores:
             self.emit(CLEAR, node, store, gated=gated)
             store.gradient = {}
             store.scaled = False
@@ -683,7 +687,7 @@ class Effects(Calls):
         if isinstance(value, Opaque):
             name = call.row.call.rpartition(".")[2]
             if name in _SHAPING:
-                return replace(value, path=f"{value.path}.{name}"[:160], node=call.node)
+                return replace(value, path=f"{value.path}.{name}", node=call.node)
         return value
 
     def arithmetic(self, effect: api.Arithmetic, call: LibraryCall) -> Value:

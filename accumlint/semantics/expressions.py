@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from accumlint.reading import ir
 from accumlint.semantics.arithmetic import Arithmetic
 from accumlint.semantics.frames import Frame
-from accumlint.semantics.machine import Stopped
+from accumlint.semantics.machine import Stopped, is_configured
 from accumlint.semantics.numbers import Num, compare, negate, number, pointwise
 from accumlint.semantics.values import (
     Canonical,
@@ -167,7 +167,7 @@ class Expressions(Arithmetic):
             if isinstance(value, Opaque):
                 wants += value.wants
                 counter = self.as_number(other)
-                if written or counter is None or value.lineage or value.wants:
+                if written or counter is None or not is_configured(value) or value.wants:
                     continue
                 if self.is_open(value) and self.is_counter(other, counter):
                     wants.append((value, "counter"))
@@ -271,6 +271,8 @@ class Expressions(Arithmetic):
         result = self.opaque(path, value, index, node=node.node)
         lineage = lineage_of(value)
         facts = result.facts | (value.facts if isinstance(value, Opaque) else frozenset())
+        if isinstance(index, str) and "label" in index:
+            facts |= {Fact("labels", node.node, index)}
         if isinstance(index, Opaque) and index.kind == "mask":
             facts |= {Fact("selection", node.node, index.path)}
         first = index.items[0] if isinstance(index, Items) and index.items else index
@@ -279,7 +281,7 @@ class Expressions(Arithmetic):
         kind = "parameters" if isinstance(index, str) and index == "params" else ""
         modules = result.modules | (value.modules if isinstance(value, Opaque | Object) else frozenset())
         source = value.source if isinstance(value, Opaque) else None
-        return Opaque(path[:160], lineage, gradient, modules, facts, node.node, kind=kind, source=source)
+        return Opaque(path, lineage, gradient, modules, facts, node.node, kind=kind, source=source)
 
     def eval_slice(self, node: ir.Slice, frame: Frame) -> Value:
         def part(bound: ir.Expression | None) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,6 +16,7 @@ from accumlint.semantics.machine import (
     LoopState,
     Raised,
     Stopped,
+    is_configured,
 )
 from accumlint.semantics.numbers import Num
 from accumlint.semantics.statements import Statements
@@ -33,6 +35,7 @@ from accumlint.semantics.values import (
     path_of,
 )
 
+_ENDLESS = re.compile(r"cycle|infinite|endless|forever|\brepeat", re.I)
 FIRST_LENGTH = 3
 """How many elements an unknown iterable has before it is known what the loop over it does."""
 
@@ -83,7 +86,7 @@ class Loops(Statements):
         if stop.parts is None or stop.parts[0] != "*":
             return None
         open_parts = [p for p in stop.parts[1] if isinstance(p, Opaque) and self.as_number(p) is None]
-        if len(open_parts) != 1 or open_parts[0].lineage or self.as_number(stop.parts[1][0]) is self.as_number(
+        if len(open_parts) != 1 or not is_configured(open_parts[0]) or self.as_number(stop.parts[1][0]) is self.as_number(
             stop.parts[1][1]
         ):
             return None
@@ -155,8 +158,8 @@ class Loops(Statements):
         key = self.key_of(value)
         if isinstance(value, Object) and self.is_loader(value):
             self.note_loader(key, value)
-        endless = isinstance(value, Opaque | Object) and "infinite" in value.path.lower()
-        return Iteration(self._arrivals(value, key), key, finite=not endless)
+        endless = isinstance(value, Opaque | Object) and bool(_ENDLESS.search(value.path))
+        return Iteration(self._arrivals(value, key, endless=endless), key, finite=not endless)
 
     def note_loader(self, key: str, value: Object) -> None:
         """What the loader's own arguments say about the sizes of its batches."""
@@ -170,7 +173,7 @@ class Loops(Statements):
             return f"{value.canonical or 'object'}@{value.path}"
         return f"elements of {path_of(value)}"
 
-    def _arrivals(self, value: Value, key: str) -> Iterator[Value]:
+    def _arrivals(self, value: Value, key: str, *, endless: bool) -> Iterator[Value]:
         """The elements of an unknown iterable. Within one iteration of the loops around it they are the same."""
         mark = tuple((loop.node, loop.iteration) for loop in self.loops)
         length = self.length_of_key(key)
@@ -179,9 +182,9 @@ class Loops(Statements):
         for place in range(length):
             slot = ("element", key, place, mark, max(base) if base else None)
             if slot not in self.slices:
-                self.slices[slot] = self.new_atom(f"batch:{key}", 1)
+                self.slices[slot] = self.new_atom("next" if endless else f"batch:{key}", 1)
             facts = value.facts if isinstance(value, Opaque) else frozenset()
-            yield Opaque(f"{path}[{place}]"[:160], base | {self.slices[slot]}, False, frozenset(), facts)
+            yield Opaque(f"{path}[{place}]", base | {self.slices[slot]}, False, frozenset(), facts)
 
     def known_items(self, value: Value, limit: int = LOOP_BUDGET) -> list[Value] | None:
         """The elements of something whose length is known, or was given a length."""

@@ -134,6 +134,11 @@ class Program:
     declared: tuple[tuple[str, str], ...] = ()
 
 
+def is_configured(value: Opaque) -> bool:
+    """Whether an unknown is no data: it may be a number of the configuration, also one that a call returns."""
+    return all(atom.kind.startswith("call ") for atom in value.lineage)
+
+
 class MachineState:
     """The mutable state of one path; the interpreter's parts are mixed into `Machine` on top of it."""
 
@@ -229,7 +234,7 @@ class MachineState:
         if isinstance(value, float):
             return number(value) if value == value and abs(value) != float("inf") else None
         if isinstance(value, Opaque):
-            if value.path in self.knowledge.numbers and not value.lineage:
+            if value.path in self.knowledge.numbers and is_configured(value):
                 return number(self.knowledge.numbers[value.path], value.path, frozenset({value.path}))
             if value.parts is not None:
                 return self._work_out(value)
@@ -257,7 +262,7 @@ class MachineState:
         """Take an unknown for the number of accumulation steps, and run again."""
         leaf = self._leaf(unknown)
         known = leaf.path in self.knowledge.numbers and leaf.path not in self.knowledge.factors
-        if known or leaf.lineage or self.setting_up:
+        if known or not is_configured(leaf) or self.setting_up:
             return
         self.knowledge.factors.pop(leaf.path, None)
         self.knowledge.numbers[leaf.path] = Fraction(self.knowledge.steps)
@@ -406,7 +411,7 @@ class MachineState:
                 modules |= {source.path}
         if gradient is not None:
             carries = gradient
-        return Opaque(path[:160], lineage, carries and not self.no_grad, modules, node=node)
+        return Opaque(path, lineage, carries and not self.no_grad, modules, node=node)
 
     def enclosing(self) -> Iterator[LoopState]:
         return reversed(self.loops)

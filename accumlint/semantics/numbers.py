@@ -14,6 +14,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import TypeAlias
 
+LONGEST_TEXT = 120
 POINTS = 4
 """How many sample points a run has: the worked example first, then a primed one, one with an empty microbatch, one
 whose first window has no target at all."""
@@ -141,7 +142,12 @@ def combine(operator: str, left: Num, right: Num) -> Num | None:
         text = f"{operator}({left.text}, {right.text})"
     else:
         text = f"{_wrapped(left.text)} {operator} {_wrapped(right.text)}"
-    return Num(at, text, left.unknowns | right.unknowns)
+    return Num(at, brief(text), left.unknowns | right.unknowns)
+
+
+def brief(text: str) -> str:
+    """A text for messages, never longer than a line: a running mean would double it in each iteration."""
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3] + "..."
 
 
 def _wrapped(text: str) -> str:

@@ -21,9 +21,9 @@ _FABRIC_NAME = re.compile(r"fabric", re.I)
 _ENGINE_NAME = re.compile(r"engine|deepspeed|\bds_", re.I)
 
 
-def guess_class(path: str, method: str, *, has_loss: bool, has_arguments: bool) -> str:
-    """The canonical class of an unknown receiver of a method call, or ""."""
-    last = path.rpartition(".")[2]
+def guess_class(path: str, method: str, *, has_loss: bool, has_arguments: bool, written: str = "") -> str:
+    """The canonical class of an unknown receiver of a method call, or "". Its own name counts more than its origin."""
+    last = written or path.rpartition(".")[2]
     if _ACCELERATOR_NAME.search(last):
         return ACCELERATOR
     if _FABRIC_NAME.search(last):

@@ -25,6 +25,7 @@ from accumlint.semantics.machine import (
     Restart,
     ReturnFrom,
     Stopped,
+    is_configured,
 )
 from accumlint.semantics.relevance import Relevance, called_name
 from accumlint.semantics.trace import BACKWARD, STEP, Trace
@@ -56,16 +57,22 @@ def analyse(module: Module, registry: Registry) -> list[Result]:
     """Run everything in a module that reaches a backward."""
     program = Program(module, registry, Relevance.of(module.body))
     covered: set[ir.NodeId] = set()
+    followed: set[ir.NodeId] = set()
     results: list[Result] = []
     for region in find_regions(program):
-        if region.backwards and region.backwards <= covered:
+        if region.backwards and region.backwards <= covered or region.node in followed:
             continue
         result = run_region(program, region)
-        for trace in result.default:
+        for trace in (*result.default, *(t for traces in result.flipped for t in traces)):
             if not trace.stopped:
                 covered |= trace.covered
+                followed |= trace.followed
         results.append(result)
-    return results
+    return [r for r in results if _says_something(r) or not r.region.backwards <= covered]
+
+
+def _says_something(result: Result) -> bool:
+    return not result.stopped and any(event.kind == BACKWARD for event in result.default[0].events)
 
 
 def run_region(program: Program, region: Region) -> Result:
@@ -152,7 +159,7 @@ def _learn_range(machine: Machine, key: str, use: LoopUse | None) -> bool:
     stop = machine.range_stops.get(key)
     if stop is None or use is None or not use.direct_backward or use.any_step or use.spread < 2:
         return False
-    if not machine.is_open(stop) or stop.lineage:
+    if not machine.is_open(stop) or not is_configured(stop):
         return False
     try:
         machine.learn_steps(stop)

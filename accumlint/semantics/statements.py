@@ -120,7 +120,7 @@ class Statements(Expressions):
             return self.opaque(path, value, node=node)
         result = self.opaque(path, value, node=node, gradient=carries_gradient(value))
         if isinstance(value, Opaque):
-            return Opaque(path[:160], result.lineage, result.gradient, value.modules, value.facts, node)
+            return Opaque(path, result.lineage, result.gradient, value.modules, value.facts, node)
         return result
 
     def set_attribute(self, receiver: Value, name: str, value: Value, node: ir.NodeId) -> None:

@@ -96,7 +96,8 @@ class Trace:
     ends: list[tuple[int, ir.NodeId, str]] = field(default_factory=list)
     exempt: str = ""
     stopped: str = ""
-    covered: set[ir.NodeId] = field(default_factory=set)
+    covered: set[ir.NodeId] = field(default_factory=set)  # backward calls that ran
+    followed: set[ir.NodeId] = field(default_factory=set)  # functions that ran a backward inside
     world: Num | None = None
     logged: list[tuple[ir.NodeId, Form]] = field(default_factory=list)
     tests: dict[ir.NodeId, set[bool]] = field(default_factory=dict)

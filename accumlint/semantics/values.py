@@ -6,6 +6,7 @@ compared by identity (two names of one object are one object); all other values 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
@@ -32,6 +33,8 @@ class Atom:
 
 Lineage: TypeAlias = frozenset[Atom]
 NO_DATA: Lineage = frozenset()
+LONGEST_PATH = 160
+DEEPEST_PARTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,20 @@ class Opaque:
     kind: str = ""  # "mask", "parameter", "gradient", "condition", "shape", "last"
     role: Role | None = None
     source: Object | None = None  # the parameters, optimizer or scaler that it belongs to
+    depth: int = 0  # of nested `parts`
     points: tuple[bool | None, ...] | None = None  # a comparison of counts: its answer at each sample point
+
+    def __post_init__(self) -> None:
+        if len(self.path) > LONGEST_PATH:
+            mark = zlib.crc32(self.path.encode("utf-8", "replace"))
+            object.__setattr__(self, "path", f"{self.path[: LONGEST_PATH - 12]}...{mark:08x}")
+        if self.parts is not None:
+            depth = 1 + max((part.depth for part in self.parts[1] if isinstance(part, Opaque)), default=0)
+            object.__setattr__(self, "depth", depth)
+            if depth > DEEPEST_PARTS:
+                object.__setattr__(self, "parts", None)
+        if len(self.wants) > 1:
+            object.__setattr__(self, "wants", tuple({w.path: (w, why) for w, why in self.wants}.values())[:4])
 
 
 @dataclass(eq=False, slots=True)

@@ -1,0 +1,113 @@
+"""The classes of a file as a rule about classes sees them: their bases, in the file or imported, and their methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from accumlint.reading import ir
+from accumlint.reading.program import Module
+from accumlint.reading.walk import dotted, walk
+
+
+@dataclass(frozen=True, slots=True)
+class ClassView:
+    """A class of the file with its bases: `lineage` are those of the file, itself first, `outside` all others, dotted."""
+
+    definition: ir.Class
+    lineage: tuple[ir.Class, ...]
+    outside: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    def own_method(self, name: str) -> ir.Function | None:
+        """The last definition of a method in the class itself."""
+        return _method(self.definition, name)
+
+    def method(self, name: str) -> ir.Function | None:
+        """The definition that `self.name` finds in the file."""
+        return next((found for each in self.lineage if (found := _method(each, name)) is not None), None)
+
+    def sets(self, name: str) -> list[ir.Expression]:
+        """What the class or a base of the file assigns to an attribute: in a class body, or as `self.name = ...`."""
+        found: list[ir.Expression] = []
+        for each in self.lineage:
+            for node in walk(each.body):
+                if isinstance(node, ir.Assign) and any(_is_attribute(target, name) for target in node.targets):
+                    found.append(node.value)
+        return found
+
+    def mentions(self, name: str) -> bool:
+        """Whether a name, a method or an attribute of this name occurs anywhere in the class or its bases of the file."""
+        return any(_named(node) == name for each in self.lineage for node in walk(each.body))
+
+
+@dataclass(frozen=True, slots=True)
+class FileNames:
+    """What names of a file stand for: imports anywhere (dotted targets), classes anywhere, functions of its top level."""
+
+    imports: dict[str, str] = field(default_factory=dict)
+    functions: dict[str, ir.Function] = field(default_factory=dict)
+    classes: dict[str, ir.Class] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, module: Module) -> FileNames:
+        names = cls()
+        for node in walk(module.body):
+            if isinstance(node, ir.Import):
+                names.imports.update(node.bindings)
+            elif isinstance(node, ir.Class):
+                names.classes[node.name] = node
+        for statement in module.body:
+            if isinstance(statement, ir.Function):
+                names.functions[statement.name] = statement
+        return names
+
+    def canonical(self, expression: ir.Expression) -> str | None:
+        """The dotted name of a thing: `torch.nn.CrossEntropyLoss` for `nn.CrossEntropyLoss`; unimported names as they are."""
+        text = dotted(expression)
+        if text is None:
+            return None
+        root, dot, rest = text.partition(".")
+        return self.imports.get(root, root) + dot + rest
+
+    def view(self, definition: ir.Class) -> ClassView:
+        """A class with its bases, depth first; a class that inherits from itself by a fault of the file is cut."""
+        lineage: list[ir.Class] = []
+        outside: list[str] = []
+        pending = [definition]
+        while pending:
+            each = pending.pop(0)
+            if any(each is seen for seen in lineage):
+                continue
+            lineage.append(each)
+            inner: list[ir.Class] = []
+            for base in each.bases:
+                plain = base.value if isinstance(base, ir.Subscript) else base
+                known = self.classes.get(plain.id) if isinstance(plain, ir.Name) else None
+                if known is not None and known is not each:
+                    inner.append(known)
+                elif (name := self.canonical(plain)) is not None:
+                    outside.append(name)
+            pending = inner + pending
+        return ClassView(definition, tuple(lineage), tuple(dict.fromkeys(outside)))
+
+
+def _method(definition: ir.Class, name: str) -> ir.Function | None:
+    found = [each for each in definition.body if isinstance(each, ir.Function) and each.name == name]
+    return found[-1] if found else None
+
+
+def _is_attribute(target: ir.Expression, name: str) -> bool:
+    if isinstance(target, ir.Attribute):
+        return target.name == name and isinstance(target.value, ir.Name) and target.value.id in ("self", "cls")
+    return isinstance(target, ir.Name) and target.id == name
+
+
+def _named(node: object) -> str | None:
+    if isinstance(node, ir.Name):
+        return node.id
+    if isinstance(node, ir.Attribute | ir.Function):
+        return node.name
+    return None
