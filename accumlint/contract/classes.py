@@ -33,8 +33,11 @@ class ClassView:
         """What the class or a base of the file assigns to an attribute: in a class body, or as `self.name = ...`."""
         found: list[ir.Expression] = []
         for each in self.lineage:
+            own = {id(statement) for statement in each.body}
             for node in walk(each.body):
-                if isinstance(node, ir.Assign) and any(_is_attribute(target, name) for target in node.targets):
+                if isinstance(node, ir.Assign) and any(
+                    _is_attribute(target, name, in_body=id(node) in own) for target in node.targets
+                ):
                     found.append(node.value)
         return found
 
@@ -99,10 +102,10 @@ def _method(definition: ir.Class, name: str) -> ir.Function | None:
     return found[-1] if found else None
 
 
-def _is_attribute(target: ir.Expression, name: str) -> bool:
+def _is_attribute(target: ir.Expression, name: str, *, in_body: bool) -> bool:
     if isinstance(target, ir.Attribute):
         return target.name == name and isinstance(target.value, ir.Name) and target.value.id in ("self", "cls")
-    return isinstance(target, ir.Name) and target.id == name
+    return in_body and isinstance(target, ir.Name) and target.id == name
 
 
 def _named(node: object) -> str | None:

@@ -266,20 +266,28 @@ def check_steps(case: Case) -> Iterator[Violation]:
     if case.accumulates or len(stepped) < 3 or any(window.size > 1 for window in stepped):
         return
     clears = [event for event in case.trace.of_store(case.store) if event.kind == CLEAR and event.gradient]
-    if not clears or case.trace.steps is None:
-        return
     stale = [w for w in stepped if any(k not in w.microbatches for _, k in w.gradient)]
-    if not stale or len(clears) >= len(stepped):
-        return
+    period = _steps_between_clears(case)
     step = stepped[0].step
-    if step is None:
+    if not clears or not stale or period < 2 or step is None:
         return
-    yield case.make(
-        Clause.STEP_COUNT, step.node, stepped[0], times=case.trace.steps, other=clears[0].node, window=case.trace.steps
-    )
+    yield case.make(Clause.STEP_COUNT, step.node, stepped[0], times=period, other=clears[0].node, window=period)
     for node, events in _clock_events(case).items():
         if len(events) >= len(stepped):
-            yield case.make(Clause.SCALER, node, None, times=case.trace.steps, detail="update", window=case.trace.steps)
+            yield case.make(Clause.SCALER, node, None, times=period, detail="update", window=period)
+
+
+def _steps_between_clears(case: Case) -> int:
+    """How many steps lie between two clears, if it is the same number each time; else 0."""
+    periods: list[int] = []
+    steps = 0
+    for event in case.trace.of_store(case.store):
+        if event.kind == STEP:
+            steps += 1
+        elif event.kind == CLEAR and event.gradient:
+            periods.append(steps)
+            steps = 0
+    return periods[0] if len(set(periods)) == 1 else 0
 
 
 def _clock_events(case: Case) -> dict[ir.NodeId, list[Event]]:

@@ -15,7 +15,7 @@ from accumlint.apis.heads import find_head
 from accumlint.apis.language import Count
 from accumlint.apis.registry import Registry
 from accumlint.contract.classes import ClassView, FileNames
-from accumlint.contract.label_loss import COUNT, Context, Reading, read_losses
+from accumlint.contract.label_loss import COUNT, Context, read_losses
 from accumlint.contract.verdict import Clause, Confidence, Evidence, Violation
 from accumlint.reading import ir
 from accumlint.reading.program import Module
@@ -24,12 +24,13 @@ from accumlint.reading.walk import dotted, walk
 LABELS = "labels"
 FLAG = "accepts_loss_kwargs"
 _BASE = re.compile(r"Pre[Tt]rainedModel$")
+_BOXES = ("ForObjectDetection", "ForSegmentation", "ForInstanceSegmentation", "ForUniversalSegmentation")
 _HEAD = re.compile(r"For[A-Z]\w+$|LMHeadModel$|DoubleHeadsModel$")
 
 
 def check_heads(module: Module, registry: Registry) -> list[Violation]:
     """Every `forward` of a head that takes `**kwargs`, makes a mean of its labels and lets no count reach it."""
-    candidates = [(each, forward) for each, forward in _forwards(module)]
+    candidates = list(_forwards(module))
     if not candidates:
         return []
     names = FileNames.of(module)
@@ -50,11 +51,8 @@ def _forwards(module: Module) -> Iterator[tuple[ir.Class, ir.Function]]:
 def _check(view: ClassView, forward: ir.Function, names: FileNames, registry: Registry) -> Violation | None:
     if not _is_head(view) or _tells_trainer(view) or _uses_count(forward) or _refuses_kwargs(forward):
         return None
-    head = find_head(view.name)
-    own_loss = "loss_function" not in _overridden(view) and not (head is not None and head.kind is Count.DECLARED)
-    if head is not None and head.suffix == "ForCTC":
-        own_loss = False
-    reading: Reading = read_losses(forward, [LABELS], _keywords(forward), Context(names, view, registry, own_loss))
+    context = Context(names, view, registry, own_loss_is_mean=_own_loss_is_mean(view))
+    reading = read_losses(forward, [LABELS], _keywords(forward), context)
     if reading.counted or not reading.means:
         return None
     unseen = [base for base in view.outside if not _is_root(base) and _model_like(base)]
@@ -129,7 +127,11 @@ def _refuses_kwargs(function: ir.Function) -> bool:
     return False
 
 
-def _overridden(view: ClassView) -> set[str]:
-    return {name for name in ("loss_function", "_loss_function") if view.sets(name) or view.method(name)} and {
-        "loss_function"
-    }
+def _own_loss_is_mean(view: ClassView) -> bool:
+    """Whether `self.loss_function` is a mean over tensors of labels: not for boxes (the labels of a detection head are
+    dictionaries, which the Trainer does not count), not for CTC (a sum by default), not if the file sets its own.
+    """
+    if any(view.sets(name) or view.method(name) for name in ("loss_function", "_loss_function")):
+        return False
+    head = find_head(view.name)
+    return not view.name.endswith(_BOXES) and (head is None or head.kind is not Count.DECLARED and head.suffix != "ForCTC")

@@ -140,6 +140,8 @@ class Expressions(Arithmetic):
         if word in ("in", "not in"):
             return self._contained(left, right, node, negated=word == "not in")
         if isinstance(left, _PLAIN) and isinstance(right, _PLAIN):
+            if self.loops and word in ("==", ">=", "<") and type(right) is int and right > 1:
+                self.moduli.append(right)
             try:
                 return bool(_ORDERINGS[word](left, right))
             except TypeError:

@@ -111,7 +111,7 @@ def _settle(
         trace = machine.trace
         if trace.steps is None and knowledge.steps_paths:
             trace.steps, trace.steps_text = knowledge.steps, next(iter(knowledge.steps_paths))
-        elif trace.steps is None and knowledge.literal_steps is not None:
+        elif trace.steps is None and knowledge.literal_steps in window_sizes(trace):
             trace.steps, trace.steps_text = knowledge.literal_steps, str(knowledge.literal_steps)
         return trace, not knowledge.steps_paths and not _has_free_window(machine)
     trace = Trace(region.name)
@@ -188,15 +188,14 @@ def _literal_steps(machine: Machine) -> int | None:
     trace = machine.trace
     if machine.knowledge.steps_paths or trace.steps is not None:
         return None
-    if machine.knowledge.literal_steps is not None:
-        return None
+    known = machine.knowledge.literal_steps or 0
     windows = window_sizes(trace)
-    usual = max(set(windows), key=windows.count) if windows else 0
-    if usual > 1:
-        return usual
-    moduli = [m for m in machine.moduli if m <= LARGEST_LITERAL]
-    no_step = not any(event.kind == STEP for event in trace.events)
-    return max(moduli) if moduli and no_step and any(e.kind == BACKWARD for e in trace.events) else None
+    usual = max(set(windows), key=lambda size: (windows.count(size), size)) if windows else 0
+    waiting = any(use.direct_backward and not use.direct_step for use in machine.uses.values())
+    named = [m for m in machine.moduli if m <= LARGEST_LITERAL]
+    if not known and waiting and named and any(e.kind == BACKWARD for e in trace.events):
+        return max(usual, *named)
+    return usual if usual > max(known, 1) else None
 
 
 def window_sizes(trace: Trace) -> list[int]:

@@ -1,0 +1,13 @@
+"""What is judged of classes rather than of loops: model heads and Trainers, whose loop is the library's."""
+
+from __future__ import annotations
+
+from accumlint.apis.registry import load
+from accumlint.contract.heads import check_heads
+from accumlint.contract.verdict import Violation
+from accumlint.reading.program import Module
+
+
+def judge_classes(module: Module) -> list[Violation]:
+    """The violations of all classes of a module."""
+    return check_heads(module, load())
