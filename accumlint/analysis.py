@@ -51,7 +51,10 @@ def check_source(source: SourceText | NotebookText, options: Options | None = No
         report.problems.append(Problem(source.filename, error.message, error.line, error.column))
         return report
     judged = judge_module(module, report)
-    report.findings = _worded(module, judged, options)
+    from accumlint.contract.class_rules import judge_classes
+
+    violations = [violation for each in judged for violation in each.violations] + judge_classes(module)
+    report.findings = _worded(module, violations, options)
     if options.repair and report.findings:
         from accumlint.repair.attach import attach_repairs
 
@@ -78,13 +81,13 @@ def judge_module(module: Module, report: FileReport | None = None) -> list[Judge
     return judged
 
 
-def _worded(module: Module, judged: Iterable[Judged], options: Options) -> list[Finding]:
+def _worded(module: Module, violations: Iterable[Violation], options: Options) -> list[Finding]:
     """The findings of the wanted rules, sorted by place."""
     from accumlint.rules.registry import all_rules
 
     rules = [rule for rule in all_rules() if rule.clause is not None and _wanted(rule, options)]
     by_clause: dict[object, Rule] = {rule.clause: rule for rule in rules}
-    found = _findings(module, [v for each in judged for v in each.violations], by_clause)
+    found = _findings(module, violations, by_clause)
     return sorted(found, key=lambda finding: (finding.span, finding.code))
 
 

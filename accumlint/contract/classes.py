@@ -11,7 +11,7 @@ from accumlint.reading.walk import dotted, walk
 
 @dataclass(frozen=True, slots=True)
 class ClassView:
-    """A class of the file with its bases: `lineage` are those of the file, itself first, `outside` all others, dotted."""
+    """A class with its bases: `lineage` are those of the file, itself first, `outside` all others by dotted name."""
 
     definition: ir.Class
     lineage: tuple[ir.Class, ...]
@@ -42,13 +42,13 @@ class ClassView:
         return found
 
     def mentions(self, name: str) -> bool:
-        """Whether a name, a method or an attribute of this name occurs anywhere in the class or its bases of the file."""
+        """Whether a name, method or attribute of this name occurs anywhere in the class or its bases of the file."""
         return any(_named(node) == name for each in self.lineage for node in walk(each.body))
 
 
 @dataclass(frozen=True, slots=True)
 class FileNames:
-    """What names of a file stand for: imports anywhere (dotted targets), classes anywhere, functions of its top level."""
+    """What names stand for: imports (dotted targets) and classes from anywhere in a file, functions of its top level."""
 
     imports: dict[str, str] = field(default_factory=dict)
     functions: dict[str, ir.Function] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class FileNames:
         return names
 
     def canonical(self, expression: ir.Expression) -> str | None:
-        """The dotted name of a thing: `torch.nn.CrossEntropyLoss` for `nn.CrossEntropyLoss`; unimported names as they are."""
+        """The dotted name of a thing: `torch.nn.MSELoss` for `nn.MSELoss`; names that are not imported stay as they are."""
         text = dotted(expression)
         if text is None:
             return None

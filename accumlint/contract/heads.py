@@ -1,8 +1,8 @@
 """Model heads that swallow `num_items_in_batch` (ACC108), read off the syntax alone.
 
 The Hugging Face Trainer looks at the signature of the unwrapped model's `forward`: with `**kwargs`, and without
-`accepts_loss_kwargs = False`, it leaves the division to the model. It counts targets only in a batch with "labels" whose
-value is a tensor, so a head whose loss is made of other inputs, or of lists of boxes, is divided by the Trainer anyway.
+`accepts_loss_kwargs = False`, it leaves the division to the model. It counts targets only in a batch whose "labels" are
+a tensor: a head whose loss is made of other inputs, or of lists of boxes, is divided by the Trainer anyway.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def _is_head(view: ClassView) -> bool:
     if any(_model_like(base) for base in view.outside):
         return True
     init = view.method("__init__")
-    return init is not None and any(isinstance(n, ir.Call) and dotted(n.function) == "self.post_init" for n in walk(init))
+    return init is not None and any(
+        isinstance(node, ir.Call) and dotted(node.function) == "self.post_init" for node in walk(init)
+    )
 
 
 def _model_like(base: str) -> bool:
@@ -133,5 +135,7 @@ def _own_loss_is_mean(view: ClassView) -> bool:
     """
     if any(view.sets(name) or view.method(name) for name in ("loss_function", "_loss_function")):
         return False
+    if view.name.endswith(_BOXES):
+        return False
     head = find_head(view.name)
-    return not view.name.endswith(_BOXES) and (head is None or head.kind is not Count.DECLARED and head.suffix != "ForCTC")
+    return head is None or (head.kind is not Count.DECLARED and head.suffix != "ForCTC")

@@ -14,6 +14,7 @@ from enum import Enum
 
 from accumlint.apis.language import Arg, Attr, Const, Loss
 from accumlint.apis.registry import Registry
+from accumlint.apis.signature import Default, parse_signature
 from accumlint.contract.classes import ClassView, FileNames
 from accumlint.reading import ir
 from accumlint.reading.walk import children, dotted, walk
@@ -23,7 +24,6 @@ DEPTH = 3
 _NO_LABELS = re.compile(r"input|output|hidden|embed|logits|cache|states|features|scores")
 """Names of what a model computes: they derive from labels where those are shifted into a decoder, but hold none."""
 _MEANS = frozenset({"mean", "nanmean"})
-_KEEPING = frozenset({"view", "reshape", "flatten", "to", "float", "squeeze", "unsqueeze", "contiguous", "masked_fill", "type_as"})
 
 
 class Kind(Enum):
@@ -42,7 +42,6 @@ class Reading:
 
     means: list[ir.NodeId] = field(default_factory=list)
     counted: bool = False
-    unclear: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +175,10 @@ class _Reader:
             return self._reduce(last, operand, call.node) if operand is not Kind.NOTHING else Kind.NOTHING
         kind = self._loss_call(call)
         if kind is None:
-            if self._passes_count(call) and not self._is_dictionary(call):
-                self.reading.counted = True
-            return max(inner, key=lambda each: each.value, default=Kind.NOTHING)
-        if self._passes_count(call):
-            self.reading.counted = True
+            if dotted(function) == "dict":  # only collects arguments
+                return Kind.NOTHING
+            kind = max(inner, key=lambda each: each.value, default=Kind.NOTHING)
+        self.reading.counted |= self._passes_count(call)
         return kind
 
     def _reduce(self, name: str, kind: Kind, node: ir.NodeId) -> Kind:
@@ -233,11 +231,9 @@ class _Reader:
 
     def _argument(self, parameters: str, call: ir.Call, name: str) -> object:
         """The literal that a call gives to a parameter, its default, or None where it is not written down."""
-        from accumlint.apis.signature import Default, parse_signature
-
         if any(argument.star for argument in call.arguments):
             return None
-        positional = [argument.value for argument in call.arguments if argument.keyword is None]
+        positional: list[ir.Expression] = [argument.value for argument in call.arguments if argument.keyword is None]
         keywords = {argument.keyword: argument.value for argument in call.arguments if argument.keyword}
         if keywords.keys() & {"reduce", "size_average"}:
             return None
@@ -313,13 +309,7 @@ class _Reader:
 
     def _passes_count(self, call: ir.Call) -> bool:
         """Whether a call is given the kwargs, or the count by its name."""
-        return any(
-            argument.keyword == COUNT or self._holds_extras(argument.value) for argument in call.arguments
-        )
-
-    def _is_dictionary(self, call: ir.Call) -> bool:
-        """`kwargs.update(labels=labels)`, `dict(labels=labels, **kwargs)`: only collects arguments."""
-        return dotted(call.function) == "dict"
+        return any(argument.keyword == COUNT or self._holds_extras(argument.value) for argument in call.arguments)
 
 
 def _stronger(left: Kind, right: Kind) -> Kind:
