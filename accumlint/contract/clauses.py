@@ -49,11 +49,7 @@ class Case:
     @property
     def full(self) -> int:
         """How many microbatches a whole window has: the most usual size above one, else the largest."""
-        sizes = [window.size for window in self.stepped if not window.crosses_end]
-        if self.trace.steps in sizes:
-            return self.trace.steps or 1
-        larger = Counter(size for size in sizes if size > 1)
-        return larger.most_common(1)[0][0] if larger else max(sizes, default=0)
+        return usual_size(self.windows, self.trace.steps)
 
     @property
     def accumulates(self) -> bool:
@@ -80,6 +76,15 @@ class Case:
         return Confidence.ASSUMED if self.trace.assumptions or self.trace.decisions else Confidence.PROVED
 
 
+def usual_size(windows: list[Window], steps: int | None) -> int:
+    """The size of a whole window: K where it occurs, else the most usual size above one."""
+    sizes = [window.size for window in windows if window.step is not None and window.size and not window.crosses_end]
+    if steps is not None and steps in sizes:
+        return steps
+    larger = Counter(size for size in sizes if size > 1)
+    return larger.most_common(1)[0][0] if larger else max(sizes, default=0)
+
+
 # ----------------------------------------------------------------------------------------------------- weights
 
 
@@ -104,7 +109,7 @@ def _judge_weighting(case: Case, window: Window, weighting: Weighting) -> Iterat
     if weighting.shape != "equal" or weighting.weight is None:
         return
     power = _power_of_steps(case, window, weighting)
-    if power == 0 and weighting.site.reduction == "mean" and not weighting.counted:
+    if power == 0 and weighting.known:
         if _means_to_accumulate(case, window):
             yield case.make(
                 Clause.NO_DIVISION, backward.node, window, actual=Fraction(1), expected=Fraction(1, case.full)
@@ -128,8 +133,9 @@ def _power_of_steps(case: Case, window: Window, weighting: Weighting) -> int | N
     if weight is None:
         return None
     if case.other is not None:
+        full = usual_size(case.other_windows, case.other.steps)
         for other in case.other_windows:
-            if other.step is None or other.crosses_end or other.size == window.size or other.size < 2:
+            if other.step is None or other.crosses_end or other.size != full or full == window.size or full < 2:
                 continue
             for candidate in weigh(case.other, other):
                 if candidate.site.node == weighting.site.node and candidate.weight is not None:

@@ -144,6 +144,8 @@ class Loops(Statements):
             start = self.as_number(value.start)
             first = 0 if start is None or start.as_int() is None else start.as_int() or 0
             return list(range(first, first + length))
+        if isinstance(value.stop, Opaque) and isinstance(value.step, Opaque) and is_configured(value.stop):
+            self._name_length(f"{value.stop.path} // {value.step.path}", length)
         mark = tuple((loop.node, loop.iteration) for loop in self.loops)
         places: list[Value] = []
         for place in range(length):
@@ -153,6 +155,12 @@ class Loops(Statements):
             path = f"{path_of(value.start)} + {place} * {path_of(value.step)}"
             places.append(Opaque(path, frozenset({self.slices[slot]})))
         return places
+
+    def _name_length(self, path: str, length: int) -> None:
+        """The number of slices, where the code works it out itself, is the number of microbatches of the loop."""
+        self.knowledge.numbers[path] = Fraction(length)
+        self.knowledge.factors.pop(path, None)
+        self.knowledge.steps_paths.setdefault(path)
 
     def _unknown_iteration(self, value: Value, node: ir.NodeId) -> Iteration:
         key = self.key_of(value)
@@ -217,11 +225,18 @@ class Loops(Statements):
         self.streamed.add(value.key)
         for element in value.iterator:
             return element
+        self._note_exhausted(value)
         if has_default:
             return default
         if any({"StopIteration", "", "Exception"} & kinds for kinds in self.catching):
             raise Raised("StopIteration")
         return Opaque(f"next({value.key})", self.arrival("next"), node=node)
+
+    def _note_exhausted(self, stream: Stream) -> None:
+        """A finite loader that is read by hand has ended: the loop that reads it has had its last microbatch."""
+        loop = next((loop for loop in self.enclosing() if loop.is_data), None)
+        if loop is not None and stream.finite:
+            self.trace.ends.append((len(self.trace.events), loop.node, stream.key))
 
     # -------------------------------------------------------------------------------------------- loops
 
