@@ -15,6 +15,7 @@ from accumlint.reading.walk import walk
 from accumlint.semantics.attributes import Machine
 from accumlint.semantics.drivers import Region, find_regions, start
 from accumlint.semantics.frames import Frame
+from accumlint.semantics.loops import FIRST_LENGTH
 from accumlint.semantics.machine import (
     BreakLoop,
     ContinueLoop,
@@ -142,6 +143,8 @@ def _learn_lengths(machine: Machine) -> bool:
     if literal is not None and knowledge.literal_steps != literal:
         knowledge.literal_steps = literal
         changed = True
+    if not machine.universe and not any(e.kind == BACKWARD for e in machine.trace.events):
+        return changed or _lengthen(knowledge)
     for key in list(knowledge.lengths):
         use = machine.uses.get(key)
         changed |= _learn_range(machine, key, use)
@@ -152,6 +155,15 @@ def _learn_lengths(machine: Machine) -> bool:
             knowledge.lengths[key] = wanted
             changed = True
     return changed
+
+
+def _lengthen(knowledge: Knowledge) -> bool:
+    """Nothing was reached: loaders may have to be longer before a whole window fits (`len(loader) // 8 * 8`)."""
+    longer = {FIRST_LENGTH: 20, 20: 70}
+    keys = [key for key, length in knowledge.lengths.items() if length in longer and not key.startswith(("range", "while"))]
+    for key in keys:
+        knowledge.lengths[key] = longer[knowledge.lengths[key]]
+    return bool(keys)
 
 
 def _learn_range(machine: Machine, key: str, use: LoopUse | None) -> bool:
@@ -180,7 +192,7 @@ def _wanted_length(key: str, use: LoopUse | None, knowledge: Knowledge) -> int |
         return window
     if key.startswith("range@"):
         return 2 * window
-    return 2 * window + 2
+    return 2 * window + (3 if key.startswith("while@") else 2)
 
 
 def _literal_steps(machine: Machine) -> int | None:
@@ -191,6 +203,9 @@ def _literal_steps(machine: Machine) -> int | None:
     known = machine.knowledge.literal_steps or 0
     windows = window_sizes(trace)
     usual = max(set(windows), key=lambda size: (windows.count(size), size)) if windows else 0
+    confirmed = [m for m in machine.moduli if m in windows and m <= LARGEST_LITERAL]
+    if confirmed and known not in windows:
+        return max(confirmed) if max(confirmed) != known else None
     waiting = any(use.direct_backward and not use.direct_step for use in machine.uses.values())
     named = [m for m in machine.moduli if m <= LARGEST_LITERAL]
     if not known and waiting and named and any(e.kind == BACKWARD for e in trace.events):
