@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from accumlint.apis.registry import load
 from accumlint.contract.heads import check_heads
+from accumlint.contract.trainers import check_trainers
 from accumlint.contract.verdict import Violation
 from accumlint.reading.program import Module
 
 
 def judge_classes(module: Module) -> list[Violation]:
     """The violations of all classes of a module."""
-    return check_heads(module, load())
+    registry = load()
+    return check_heads(module, registry) + check_trainers(module, registry)

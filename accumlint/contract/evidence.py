@@ -22,6 +22,9 @@ _BLOCKS = re.compile(r"block_size|group_texts|memmap|packed|ConstantLength", re.
 _FLAT = re.compile(r"\.(view|reshape|flatten|transpose|permute)\b|, 1:|\[\.\.\., 1:")
 
 
+_SKIPPING = (Count.VALID_TARGETS, Count.WEIGHTED_TARGETS, None)
+
+
 class Spread(Enum):
     """What is known of the counts of a window's microbatches."""
 
@@ -100,10 +103,11 @@ def _told_by_loss(site: Site, *, counted: bool) -> Judgement | None:
         "class weights": "the loss divides by the class weights of the targets present",
         "selection": "the loss is taken over selected elements only",
         "mask": "the loss is masked",
+        "filled": "targets are overwritten where they do not count",
     }
     for name, phrase in phrases.items():
         for fact in sorted(site.facts, key=lambda fact: fact.node or 0):
-            if fact.name == name:
+            if fact.name == name and (name != "filled" or site.count in _SKIPPING):
                 return Judgement(Spread.TARGETS, (Evidence(phrase, fact.node),))
     if counted and site.reduction == "sum":
         return Judgement(Spread.TARGETS, (Evidence("each microbatch divides by its own count", site.node),))

@@ -252,6 +252,8 @@ class Calls(Loops):
         if isinstance(receiver, Object | Opaque) and not lineage_of(receiver) and self._may_compute(arguments):
             gradient = gradient or (bool(result.lineage) and not self._is_data_method(name))
         facts = frozenset().union(*(facts_of(source) for source in sources))
+        if name in ("masked_fill", "masked_fill_", "where") and any(isinstance(v, int) for v in arguments.positional):
+            facts |= {Fact("filled", node, path)}
         if not result.lineage and self.loops and not isinstance(receiver, Object):
             result = replace(result, lineage=self.draw_lineage(path))
         return replace(result, gradient=gradient and not self.no_grad, facts=facts)

@@ -186,6 +186,8 @@ class Effects(Calls):
         facts = set(facts_of(targets))
         inputs = self.operand(effect.inputs, call) if effect.inputs is not None else None
         facts |= set(facts_of(inputs))
+        if effect.ignore is not None and any(path_of(targets).startswith(path) for path in self.filled):
+            facts.add(Fact("filled", call.node, path_of(targets)))
         if effect.ignore is not None:
             ignored = self.operand(effect.ignore, call)
             facts |= self._ignore_facts(ignored, call)

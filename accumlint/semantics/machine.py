@@ -173,6 +173,7 @@ class MachineState:
         self.moduli: list[int] = []
         self.range_stops: dict[str, Opaque] = {}
         self.streamed: set[str] = set()
+        self.filled: set[str] = set()  # data whose selected elements were overwritten (`labels[pad] = -100`)
         self.sync_node: ir.NodeId = -1
         for path in knowledge.optimizers:
             self.stores[path] = Store(path)

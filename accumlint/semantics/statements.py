@@ -94,6 +94,9 @@ class Statements(Expressions):
             whole = None if place is None else place.as_int()
             if whole is not None and -len(container.items) <= whole < len(container.items):
                 container.items[whole] = value
+        elif isinstance(container, Opaque) and isinstance(index, Opaque) and index.kind == "mask":
+            if isinstance(value, int | float | Opaque) and not lineage_of(value):
+                self.filled.add(container.path)
         elif isinstance(container, Opaque | Object) and isinstance(index, str):
             self.fields[(path_of(container), f"[{index}]")] = value
 

@@ -1,0 +1,291 @@
+"""Trainers whose `compute_loss` ignores `num_items_in_batch` (ACC105).
+
+Two questions, in this order. Does the count reach anything? That is read off the syntax: a use of the parameter, or of
+the `**kwargs` that hold it. If it does not: is the returned loss a mean over tokens? That is read off the value that the
+interpreter returns from `compute_loss`, run as the Trainer would call it. A mean over examples or pairs is meant so.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from accumlint.apis.language import Count
+from accumlint.apis.registry import Registry
+from accumlint.contract.classes import ClassView, FileNames
+from accumlint.contract.verdict import Clause, Confidence, Evidence, Violation
+from accumlint.reading import ir
+from accumlint.reading.program import Module
+from accumlint.reading.walk import dotted, walk
+from accumlint.semantics.machine import Program
+from accumlint.semantics.numbers import Num
+from accumlint.semantics.relevance import Relevance
+from accumlint.semantics.returned import Returned, run_method
+from accumlint.semantics.values import Site
+
+METHOD = "compute_loss"
+COUNT = "num_items_in_batch"
+HIDDEN = "the model's own loss is a mean over tokens"
+_LIBRARIES = ("transformers", "trl", "adapters", "optimum")
+_SWITCHES = frozenset({"model_accepts_loss_kwargs", "loss_is_scaled_for_ga", "accepts_loss_kwargs"})
+_OWN_DIVISION = frozenset({"current_gradient_accumulation_steps", "gradient_accumulation_steps"})
+_OWN_COUNT = ("training_step", "get_batch_samples", "_get_num_items_in_batch")
+_TOKENS = re.compile(
+    r"(CausalLM|Seq2SeqLM|MaskedLM|LMHeadModel|TokenClassification|ForConditionalGeneration|LanguageModeling"
+    r"|ForSeq2Seq|SFTTrainer|Seq2SeqTrainer|FastLanguageModel)"
+)
+_FLAT = re.compile(r"\.(view|reshape|flatten)\b|\[\[\.\.\.\]\]|1:")
+_POSITIONS = re.compile(r"transpose|permute|\.mT\b|swapaxes|flatten|reshape\(-1|view\(-1")
+_OF_ROWS = re.compile(r"num_labels|num_classes|n_classes|num_class")
+_COUNTS = re.compile(r"sum\(|numel|count|len\(|tokens")
+_SELECTED = re.compile(r"\]\.(nan)?mean\(")
+_LOSS = re.compile(r"(\.loss|\[0\]|\['loss'\]|compute_loss\(\))$")
+
+
+def check_trainers(module: Module, registry: Registry) -> list[Violation]:
+    """Every `compute_loss` of a Trainer that returns a mean over tokens and lets no count reach it."""
+    if not any(isinstance(node, ir.Function) and node.name == METHOD for node in walk(module.body)):
+        return []
+    names = FileNames.of(module)
+    file = _File.of(module, registry)
+    found: dict[ir.NodeId, Violation] = {}
+    for definition in names.classes.values():
+        view = names.view(definition)
+        function = view.method(METHOD)
+        if function is None or function.node in found or not _is_trainer(view, registry) or _divides_itself(view, file):
+            continue
+        how = how_ignored(function)
+        if how and not _only_hands_on(function):
+            violation = _judge(view, function, how, file)
+            if violation is not None:
+                found[function.node] = violation
+    return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What the whole file says: names that speak of tokens or rows, switches of the Trainer, checks of its version."""
+
+    module: Module
+    registry: Registry
+    tokens: Evidence | None
+    ignored: Evidence | None
+    is_switched: bool
+    asks_version: bool
+
+    @classmethod
+    def of(cls, module: Module, registry: Registry) -> _File:
+        tokens = ignored = None
+        switched = versioned = False
+        for node in walk(module.body):
+            word = _word(node)
+            if tokens is None and word and (match := _TOKENS.search(word)):
+                tokens = Evidence(f"the model counts tokens ({match.group(1)})", node.node)
+            if ignored is None and isinstance(node, ir.Unary) and node.operator == "-":
+                operand = node.operand
+                if isinstance(operand, ir.Constant) and operand.value == 100:
+                    ignored = Evidence("labels of -100 are not counted", node.node)
+            if isinstance(node, ir.Assign):
+                switched |= any(isinstance(t, ir.Attribute) and t.name in _SWITCHES for t in node.targets)
+            if isinstance(node, ir.If | ir.Conditional):
+                versioned |= any(_asks_version(part) for part in walk(node.test))
+        return cls(module, registry, tokens, ignored, switched, versioned)
+
+
+# ------------------------------------------------------------------------------------------- which classes
+
+
+def _is_trainer(view: ClassView, registry: Registry) -> bool:
+    """A class derived from a Trainer of transformers, or of a library that builds on it and leaves the loss to it."""
+    for base in view.outside:
+        library, _, _ = base.partition(".")
+        if library not in _LIBRARIES or not base.endswith("Trainer"):
+            continue
+        name = registry.canonical(base)
+        if library == "transformers" and name.startswith("transformers."):
+            return True
+        last = f"{library}.{base.rpartition('.')[2]}"
+        if library != "trl" or registry.attribute(last, "loss_is_scaled_for_ga") is not None:
+            return True
+    return False
+
+
+def _divides_itself(view: ClassView, file: _File) -> bool:
+    """Whether the class, or the file, settles the division elsewhere, or asks which version is installed."""
+    if file.is_switched or file.asks_version or any(view.sets(name) for name in _SWITCHES):
+        return True
+    if any(view.method(name) is not None for name in _OWN_COUNT):
+        return True
+    scaled = [file.registry.attribute(f"trl.{b.rpartition('.')[2]}", "loss_is_scaled_for_ga") for b in view.outside]
+    if any(getattr(value, "value", None) is False for value in scaled):
+        return True
+    function = view.method(METHOD)
+    return function is not None and any(
+        isinstance(node, ir.Attribute) and node.name in _OWN_DIVISION for node in walk(function.body)
+    )
+
+
+def _asks_version(node: object) -> bool:
+    word = _word(node) or ""
+    return word == "__version__" or ("version" in word.lower() and "transformers" in word.lower())
+
+
+def _word(node: object) -> str | None:
+    if isinstance(node, ir.Name):
+        return node.id
+    if isinstance(node, ir.Attribute):
+        return node.name
+    if isinstance(node, ir.Constant) and isinstance(node.value, str) and len(node.value) < 80:
+        return node.value
+    return None
+
+
+# -------------------------------------------------------------------------------------------- is it ignored
+
+
+def how_ignored(function: ir.Function) -> str:
+    """`missing`, `unused` or `swallowed` (the wordings of the rule); "" if the count reaches anything at all."""
+    kinds = {each.name: each.kind for each in function.parameters}
+    if COUNT in kinds:
+        return "" if _is_read(function, COUNT) else "unused"
+    extras = next((name for name, kind in kinds.items() if kind == "**"), None)
+    if extras is None:
+        return "missing"
+    return "" if _hands_on_extras(function, extras) else "swallowed"
+
+
+def _is_read(function: ir.Function, name: str) -> bool:
+    """Whether a name is read, other than to throw it away."""
+    idle: set[int] = set()
+    for node in walk(function.body):
+        if isinstance(node, ir.Delete):
+            idle.update(id(part) for target in node.targets for part in walk(target))
+        elif isinstance(node, ir.Assign) and all(dotted(target) == "_" for target in node.targets):
+            idle.update(id(part) for part in walk(node.value))
+    return any(isinstance(n, ir.Name) and n.id == name and id(n) not in idle for n in walk(function.body))
+
+
+def _hands_on_extras(function: ir.Function, extras: str) -> bool:
+    """Whether the kwargs, with the count still among them, go anywhere, or the count is taken out of them."""
+    removed = False
+    for node in walk(function.body):
+        if isinstance(node, ir.Evaluate) and isinstance(node.value, ir.Call):
+            call = node.value
+            if dotted(call.function) == f"{extras}.pop" and _first_word(call) == COUNT:
+                removed = True
+                continue
+    idle = {id(part) for part in _idle_parts(function, extras)}
+    for node in walk(function.body):
+        if id(node) in idle:
+            continue
+        if isinstance(node, ir.Constant) and node.value == COUNT:
+            return True
+        if isinstance(node, ir.Name) and node.id == extras and not removed:
+            return True
+    return False
+
+
+def _idle_parts(function: ir.Function, extras: str) -> list[object]:
+    """What only looks at other keys of the kwargs, or removes the count from them."""
+    found: list[object] = []
+    for node in walk(function.body):
+        if isinstance(node, ir.Evaluate) and isinstance(node.value, ir.Call):
+            call = node.value
+            if dotted(call.function) == f"{extras}.pop" and _first_word(call) == COUNT:
+                found += walk(call)
+        elif isinstance(node, ir.Call) and dotted(node.function) in (f"{extras}.get", f"{extras}.pop"):
+            if _first_word(node) not in (COUNT, None):
+                found += walk(node.function)
+        elif isinstance(node, ir.Subscript) and dotted(node.value) == extras:
+            if isinstance(node.index, ir.Constant) and node.index.value != COUNT:
+                found += walk(node.value)
+    return found
+
+
+def _first_word(call: ir.Call) -> str | None:
+    value = call.arguments[0].value if call.arguments else None
+    return value.value if isinstance(value, ir.Constant) and isinstance(value.value, str) else None
+
+
+def _only_hands_on(function: ir.Function) -> bool:
+    """A body that is `return super().compute_loss(...)` adds nothing of its own."""
+    body = [each for each in function.body if not _is_docstring(each)]
+    if len(body) != 1 or not isinstance(body[0], ir.Return) or not isinstance(body[0].value, ir.Call):
+        return False
+    called = body[0].value.function
+    return isinstance(called, ir.Attribute) and called.name == METHOD
+
+
+def _is_docstring(statement: ir.Statement) -> bool:
+    return isinstance(statement, ir.Evaluate) and isinstance(statement.value, ir.Constant)
+
+
+# --------------------------------------------------------------------------------------- is it over tokens
+
+
+def _judge(view: ClassView, function: ir.Function, how: str, file: _File) -> Violation | None:
+    program = Program(file.module, file.registry, Relevance.of(file.module.body))
+    returned = run_method(program, view.definition, function, {"return_outputs": False}, data="inputs")
+    if returned is None:
+        return None
+    evidence, assumptions = _evidence(returned, file)
+    if evidence is None:
+        return None
+    return Violation(
+        Clause.IGNORED_ITEM_COUNT,
+        function.node,
+        detail=how,
+        evidence=(evidence,),
+        assumptions=assumptions,
+        confidence=Confidence.ASSUMED if assumptions else Confidence.PROVED,
+    )
+
+
+def _evidence(returned: Returned, file: _File) -> tuple[Evidence | None, tuple[str, ...]]:
+    """Why the returned loss is a mean over tokens, and what that rests on."""
+    for site, coefficient in returned.terms:
+        evidence = _token_mean(site, coefficient, file)
+        if evidence is not None:
+            return evidence, ()
+    hidden = [site.text for site, _ in returned.terms if site.reduction == "unknown"] + list(returned.hidden)
+    if any(_LOSS.search(text) for text in hidden):
+        return file.tokens, (HIDDEN,)
+    return None, ()
+
+
+def _token_mean(site: Site, coefficient: Num, file: _File) -> Evidence | None:
+    if not site.separable or any(fact.name == "product" for fact in site.facts):
+        return None
+    if site.reduction == "sum":
+        varies = len({value for value in coefficient.at if value is not None}) > 1
+        counted = varies and _COUNTS.search(coefficient.text)
+        return Evidence("each microbatch divides by its own count", site.node) if counted else None
+    if site.reduction != "mean" and site.reduction != "batchmean":
+        return None
+    facts = {fact.name: fact for fact in site.facts}
+    text = file.module.syntax.text(site.node) if site.node >= 0 else ""
+    if site.count is Count.WEIGHTED_TARGETS or "class weights" in facts:
+        return Evidence("the loss divides by the class weights of the targets present", site.node)
+    if "ignore_index" in facts:
+        return Evidence("targets equal to ignore_index are not counted", site.node)
+    if site.count is Count.VALID_TARGETS and site.call:
+        return _index_targets(site, text, file)
+    if "selection" in facts and (site.call or _SELECTED.search(site.text)):
+        return Evidence("the loss is taken over selected elements only", facts["selection"].node)
+    return None
+
+
+def _index_targets(site: Site, text: str, file: _File) -> Evidence | None:
+    """Class indices with one target a position, not one a row."""
+    target = dict(site.arguments).get("target", "")
+    if not _FLAT.search(target) and not _POSITIONS.search(text):
+        return None
+    if "[[...]]" in target:
+        return Evidence("labels are shifted, and those of -100 are not counted", site.node)
+    if _OF_ROWS.search(text):  # `view(-1, num_labels)` is written for one label a row, too
+        return file.ignored if file.ignored is not None else _named_tokens(file)
+    return Evidence("targets are flattened, and those of -100 are not counted", site.node)
+
+
+def _named_tokens(file: _File) -> Evidence | None:
+    return file.tokens
