@@ -1,0 +1,104 @@
+"""Fill the generated parts of README.md and docs/ from the tool itself. Usage: python scripts/generate_docs.py [--check]
+
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. NAME is `rules` (the table of rules),
+`configuration` (the keys of [tool.accumlint]), `options` (the help of `accumlint check`) or `run ARGUMENTS` (what
+`accumlint ARGUMENTS` prints). With --check nothing is written: exit 1 if a file is not up to date.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PART = re.compile(r"(<!-- generated: (?P<name>.+?) -->\n)(?P<text>.*?)(<!-- end -->)", re.DOTALL)
+
+
+def files() -> list[Path]:
+    """The hand-written pages that may hold generated parts."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [page for page in pages if "<!-- generated: " in page.read_text(encoding="utf-8")]
+
+
+def filled(page: Path) -> str:
+    """The text of a page with all generated parts as they should be."""
+    return PART.sub(lambda part: part[1] + text_of(part["name"], page) + part[4], page.read_text(encoding="utf-8"))
+
+
+def text_of(name: str, page: Path) -> str:
+    """The text of one generated part; raises ValueError for an unknown name."""
+    match name.split():
+        case ["rules"]:
+            return rules("docs/rules/" if page.parent == ROOT else "rules/")
+        case ["configuration"]:
+            return configuration()
+        case ["options"]:
+            return fenced(run("check", "--help"))
+        case ["run", *arguments]:
+            return fenced(f"$ accumlint {' '.join(arguments)}\n{run(*arguments)}")
+    raise ValueError(f"{page.name}: no generated part is called {name!r}")
+
+
+def rules(folder: str) -> str:
+    """The table of rules, with links to their pages in `folder`."""
+    from accumlint.rules.registry import all_rules
+
+    rows = ["| code | name | what is wrong | default |", "|---|---|---|---|"]
+    for rule in all_rules():
+        default = "opt-in" if rule.opt_in else "on"
+        rows.append(f"| [{rule.code}]({folder}{rule.code}.md) | {rule.name} | {rule.summary} | {default} |")
+    return "\n" + "\n".join(rows) + "\n\n"
+
+
+def configuration() -> str:
+    """A section for each key of the configuration."""
+    from accumlint.cli.config_keys import KEYS
+
+    sections = []
+    for key in KEYS:
+        one_of = f" One of {', '.join(f'`{choice}`' for choice in key.choices)}." if key.choices else ""
+        sections.append(
+            f"### `{key.name}`\n\n{key.help}\n\nHolds {key.kind.value}.{one_of} Default: {quoted(key.default)}.\n\n"
+            f"```toml\n[tool.accumlint]\n{key.example}\n```\n\n"
+        )
+    return "\n" + "".join(sections)
+
+
+def quoted(default: str) -> str:
+    """A default in code font, unless it is a description."""
+    return default if " " in default else f"`{default}`"
+
+
+def run(*arguments: str) -> str:
+    """What the command line prints, run from the root of the repository without colour and configuration files."""
+    command = [sys.executable, "-m", "accumlint", *arguments]
+    environment = {"COLUMNS": "100", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", check=False)
+    if done.returncode > 1:
+        raise RuntimeError(f"accumlint {' '.join(arguments)}: {done.stderr}")
+    return done.stdout
+
+
+def fenced(text: str) -> str:
+    """A block of text as it is printed."""
+    return f"\n```text\n{text.rstrip()}\n```\n\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Fill or check all pages; return the exit code."""
+    stale = []
+    for page in files():
+        text = filled(page)
+        if text != page.read_text(encoding="utf-8"):
+            stale.append(page.relative_to(ROOT))
+            if "--check" not in arguments:
+                page.write_text(text, encoding="utf-8", newline="\n")
+    for page in stale:
+        print(f"{page}: {'not up to date' if '--check' in arguments else 'written'}")
+    return 1 if stale and "--check" in arguments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
