@@ -48,7 +48,7 @@ class ClassView:
 
 @dataclass(frozen=True, slots=True)
 class FileNames:
-    """What names stand for: imports (dotted targets) and classes from anywhere in a file, functions of its top level."""
+    """What names stand for: imports (dotted targets) and classes from anywhere, functions of the top level."""
 
     imports: dict[str, str] = field(default_factory=dict)
     functions: dict[str, ir.Function] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class FileNames:
         return names
 
     def canonical(self, expression: ir.Expression) -> str | None:
-        """The dotted name of a thing: `torch.nn.MSELoss` for `nn.MSELoss`; names that are not imported stay as they are."""
+        """The dotted name of a thing: `torch.nn.MSELoss` for `nn.MSELoss`; an unimported name stays as it is."""
         text = dotted(expression)
         if text is None:
             return None
