@@ -8,7 +8,6 @@ accumulation steps, how long a loop should be) is kept in `Knowledge`, and the p
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ from accumlint.reading import ir
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.numbers import POINTS, Num, combine, number
 from accumlint.semantics.points import count_of, generic_value
-from accumlint.semantics.relevance import Relevance
 from accumlint.semantics.trace import Decision, Event, Guard, Snapshot, Trace
 from accumlint.semantics.values import (
     NO_DATA,
@@ -33,110 +31,25 @@ from accumlint.semantics.values import (
 )
 
 if TYPE_CHECKING:
-    from accumlint.apis.registry import Registry
-    from accumlint.reading.program import Module
-
-STEP_BUDGET = 60_000
-"""How many IR nodes one path may run; a spent budget stops the path, and no finding is drawn from it."""
-DEPTH_BUDGET = 14
-LOOP_BUDGET = 300
-
-
-class Stopped(Exception):
-    """The path cannot be judged; the reason is a result, not a fault."""
-
-
-class Restart(Exception):
-    """Something was learned that the path must know from its start."""
-
-
-class BreakLoop(Exception):
     pass
 
-
-class ContinueLoop(Exception):
-    pass
-
-
-class ReturnFrom(Exception):
-    def __init__(self, value: Value) -> None:
-        self.value = value
-
-
-class Raised(Exception):
-    """The interpreted code raises; `kind` is the exception's name as far as it is known."""
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-
-
-@dataclass(slots=True)
-class Knowledge:
-    """What earlier runs of a region learned. `steps` is the number of accumulation steps that this run takes."""
-
-    steps: int = 3
-    numbers: dict[str, Fraction] = field(default_factory=dict)
-    steps_paths: dict[str, None] = field(default_factory=dict)  # unknowns that hold the number of steps, in order
-    literal_steps: int | None = None
-    lengths: dict[str, int] = field(default_factory=dict)
-    generic: int = 0
-    factors: dict[str, None] = field(default_factory=dict)  # unknowns whose value has no meaning
-    optimizers: dict[str, None] = field(default_factory=dict)  # unknown ones that stepped, by path
-
-    @property
-    def window(self) -> int:
-        return self.literal_steps or self.steps
-
-
-@dataclass(slots=True)
-class LoopUse:
-    """What happened in the iterations of an unknown loop: backwards directly in it, steps at its level, inner loops."""
-
-    direct_backward: bool = False
-    direct_step: bool = False
-    any_backward: bool = False
-    any_step: bool = False
-    spread: int = 0  # the most microbatches that one run of the loop saw
-
-
-@dataclass(slots=True)
-class LoopState:
-    """One running loop."""
-
-    node: ir.NodeId
-    key: str
-    iteration: int = 0
-    is_last: bool = False
-    is_data: bool = True
-    finite: bool = True
-    seen: set[int] = field(default_factory=set)
-
-
-@dataclass(eq=False, slots=True)
-class Store:
-    """The gradient of one optimizer's parameters."""
-
-    name: str
-    optimizer: Object | None = None
-    modules: frozenset[str] = frozenset()
-    gradient: dict[tuple[Site, int], Num] = field(default_factory=dict)
-    scaled: bool = False
-    unscaled: bool = False  # since the last update of the scaler
-
-
-@dataclass(eq=False)
-class Program:
-    """What a run reads: the module, the tables, and static answers about blocks."""
-
-    module: Module
-    registry: Registry
-    relevance: Relevance
-    declared: tuple[tuple[str, str], ...] = ()
-
-
-def is_configured(value: Opaque) -> bool:
-    """Whether an unknown is no data: it may be a number of the configuration, also one that a call returns."""
-    return all(atom.kind.startswith("call ") for atom in value.lineage)
+from accumlint.semantics.knowledge import (
+    DEPTH_BUDGET,
+    LOOP_BUDGET,
+    STEP_BUDGET,
+    BreakLoop,
+    ContinueLoop,
+    Knowledge,
+    LoopState,
+    LoopUse,
+    Program,
+    Raised,
+    Restart,
+    ReturnFrom,
+    Stopped,
+    Store,
+    is_configured,
+)
 
 
 class MachineState:
@@ -417,3 +330,22 @@ class MachineState:
     def enclosing(self) -> Iterator[LoopState]:
         return reversed(self.loops)
 
+
+__all__ = [
+    "BreakLoop",
+    "ContinueLoop",
+    "DEPTH_BUDGET",
+    "Knowledge",
+    "LOOP_BUDGET",
+    "LoopState",
+    "LoopUse",
+    "MachineState",
+    "Program",
+    "Raised",
+    "Restart",
+    "ReturnFrom",
+    "STEP_BUDGET",
+    "Stopped",
+    "Store",
+    "is_configured",
+]

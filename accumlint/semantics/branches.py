@@ -1,0 +1,107 @@
+"""Branches: which side is taken where the code does not say, and what is learned from asking."""
+
+from __future__ import annotations
+
+from accumlint.reading import ir
+from accumlint.semantics.expressions import Expressions
+from accumlint.semantics.frames import Frame
+from accumlint.semantics.relevance import ends_in, has_jump, leaves_program
+from accumlint.semantics.trace import Guard
+from accumlint.semantics.values import (
+    Opaque,
+    Value,
+    lineage_of,
+    path_of,
+)
+
+
+class Branches(Expressions):
+    """Executes `if` and `match`."""
+
+    def exec_if(self, node: ir.If, frame: Frame) -> None:
+        test = self.evaluate(node.test, frame)
+        truth = self.truth(test)
+        numeric = truth is not None and not isinstance(node.test, ir.Constant)
+        if truth is None:
+            truth = self.choose_branch(test, node, frame)
+        else:
+            self.trace.tests.setdefault(node.node, set()).add(truth)
+            if any(isinstance(statement, ir.Continue) for statement in node.body):
+                self.trace.skips.add(node.node)
+        self.guards.append(Guard(node.node, truth, numeric))
+        try:
+            self.execute(node.body if truth else node.orelse, frame)
+        finally:
+            self.guards.pop()
+
+    def choose_branch(self, test: Value, node: ir.If, frame: Frame) -> bool:
+        """Which side of an undecided `if` this path takes, and whether the other side is worth a path of its own."""
+        relevance = self.program.relevance
+        then, orelse = relevance.words(node.body), relevance.words(node.orelse)
+        control = bool(relevance.assigned(node.body) & relevance.tested((node,)))
+        skips = any(isinstance(s, ir.Continue) for s in node.body)
+        if isinstance(test, Opaque) and test.wants and (then or orelse or skips or control):
+            self.learn_from(test)
+        if leaves_program(node.body):
+            return False
+        if leaves_program(node.orelse):
+            return True
+        data = bool(lineage_of(test))
+        if not then and not orelse:
+            return self._choose_quiet(test, node, frame, data=data)
+        if data and has_jump(node.body):
+            return self.choose(test, node.node, relevant=False, default=False)
+        default = bool(then) if not (then and has_jump(node.body) and ends_in(node.body, (ir.Continue, ir.Return))) else (
+            not orelse and not data and self._says_boundary(node)
+        )
+        return self.choose(test, node.node, relevant=not data, default=default)
+
+    def _says_boundary(self, node: ir.If) -> bool:
+        return "backward" not in self.program.relevance.words(node.body)
+
+    def _choose_quiet(self, test: Value, node: ir.If, frame: Frame, *, data: bool) -> bool:
+        """A branch without events: keep names defined, do not leave loops, follow what the loss goes through."""
+        if has_jump(node.body):
+            return self.choose(test, node.node, relevant=False, default=False)
+        assigned = self.program.relevance.assigned(node.body)
+        found = {name: frame.find(name) for name in assigned}
+        touches_loss = any(f is not None and self._is_loss(f.names[name]) for name, f in found.items())
+        if touches_loss:
+            return self.choose(test, node.node, relevant=not data, default=not data)
+        unbound = any(f is None for f in found.values())
+        return self.choose(test, node.node, relevant=False, default=unbound)
+
+    def learn_from(self, test: Opaque) -> None:
+        """Learn the number of accumulation steps from a test that guards events."""
+        for unknown, why in test.wants:
+            if self.is_open(unknown) and (why == "modulo" or self.loops):
+                self.learn_steps(unknown)
+
+    def choose(self, test: Value, node: ir.NodeId, *, relevant: bool, default: bool) -> bool:
+        if isinstance(test, Opaque):
+            if test.wants and relevant:
+                self.learn_from(test)
+            if test.parts is not None and test.parts[0] == "not":
+                return not self.choose(test.parts[1][0], node, relevant=relevant, default=not default)
+        return self.decide(path_of(test), default, node, data=bool(lineage_of(test)), may_flip=relevant)
+
+    def exec_match(self, node: ir.Match, frame: Frame) -> None:
+        subject = self.evaluate(node.subject, frame)
+        fallback: ir.Case | None = None
+        for case in node.cases:
+            for name in case.names:
+                frame.bind(name, subject)
+            if case.is_wildcard or case.value is None:
+                fallback = fallback or case
+                continue
+            wanted = self.evaluate(case.value, frame)
+            answer = self.compared("==", subject, wanted, node.node)
+            truth = self.truth(answer)
+            if truth is None:
+                words = self.program.relevance.words(case.body)
+                truth = self.choose(answer, node.node, relevant=bool(words), default=False)
+            if truth:
+                self.execute(case.body, frame)
+                return
+        if fallback is not None:
+            self.execute(fallback.body, frame)

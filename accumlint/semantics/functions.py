@@ -1,0 +1,167 @@
+"""Functions and classes of the file: followed with the arguments that they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from accumlint.reading import ir
+from accumlint.semantics.expressions import GeneratorLeft
+from accumlint.semantics.frames import Frame
+from accumlint.semantics.loops import Loops
+from accumlint.semantics.machine import DEPTH_BUDGET, ReturnFrom
+from accumlint.semantics.values import (
+    ClassValue,
+    Form,
+    FunctionValue,
+    Items,
+    Mapping,
+    Object,
+    Opaque,
+    Stream,
+    Value,
+    path_of,
+)
+
+MODULE = "torch.nn.Module"
+OPTIMIZER = "torch.optim.Optimizer"
+
+
+@dataclass(slots=True)
+class Arguments:
+    """Evaluated arguments; `written` are their expressions, in the same shape."""
+
+    positional: list[Value] = field(default_factory=list)
+    keywords: dict[str, Value] = field(default_factory=dict)
+    written: list[ir.Expression | None] = field(default_factory=list)
+    written_keywords: dict[str, ir.Expression] = field(default_factory=dict)
+    open_ended: bool = False  # a `*args` or `**kwargs` of unknown contents
+
+    @property
+    def values(self) -> list[Value]:
+        return [*self.positional, *self.keywords.values()]
+
+
+class Functions(Loops):
+    """Runs functions, generators and constructors of the file."""
+
+    def call_function(self, callee: FunctionValue, arguments: Arguments, node: ir.NodeId) -> Value:
+        """Follow a function of the file."""
+        function = callee.function
+        key = f"{callee.name}@{function.node}"
+        if len(self.stack) >= DEPTH_BUDGET or self.stack.count(key) > 1:
+            return self.opaque(f"{callee.name}(...)", *arguments.values, node=node)
+        frame = Frame(callee.name, callee.closure, owner=callee.owner, receiver=callee.bound)
+        self._bind_parameters(callee, arguments, frame)
+        self.stack.append(key)
+        before = self.no_grad
+        self.no_grad += int(callee.no_grad)
+        try:
+            if isinstance(function, ir.Lambda):
+                return self.evaluate(function.body, frame)
+            if function.is_generator:
+                return self._run_generator(function, frame)
+            try:
+                self.execute(function.body, frame)
+            except ReturnFrom as returned:
+                return returned.value
+            return None
+        finally:
+            self.no_grad = before
+            self.stack.pop()
+
+    def _run_generator(self, function: ir.Function, frame: Frame) -> Value:
+        """A generator of the file is run at once, as far as it is wanted."""
+        frame.collected = []
+        frame.wanted = 2 * self.knowledge.window + 1
+        finite = True
+        try:
+            self.execute(function.body, frame)
+        except ReturnFrom:
+            pass
+        except GeneratorLeft:
+            finite = False
+        items: list[Value] = frame.collected or []
+        return Stream(iter(items), finite, f"generator@{function.node}", len(items))
+
+    def _bind_parameters(self, callee: FunctionValue, arguments: Arguments, frame: Frame) -> None:
+        given = [value for name, value in callee.partial if name is None] + arguments.positional
+        keywords = {name: value for name, value in callee.partial if name is not None} | arguments.keywords
+        if callee.is_bound:
+            given = [callee.bound, *given]
+        for parameter in callee.function.parameters:
+            if parameter.kind == "*":
+                frame.names[parameter.name] = Items("tuple", list(given))
+                given = []
+            elif parameter.kind == "**":
+                rest = {name: value for name, value in keywords.items() if name not in ("*", "**")}
+                unknown = keywords.get("**")
+                frame.names[parameter.name] = Mapping(dict(rest), unknown if unknown is not None else None)
+            elif given and parameter.kind == "positional":
+                frame.names[parameter.name] = given.pop(0)
+            elif parameter.name in keywords:
+                frame.names[parameter.name] = keywords.pop(parameter.name)
+            elif arguments.open_ended:
+                source = arguments.keywords.get("**", arguments.keywords.get("*"))
+                frame.names[parameter.name] = self.opaque(f"{path_of(source)}.{parameter.name}", source)
+            elif parameter.default is not None:
+                frame.names[parameter.name] = self.evaluate(parameter.default, callee.closure)
+            else:
+                frame.names[parameter.name] = Opaque(parameter.name)
+
+    def instantiate(self, owner: ClassValue, arguments: Arguments, node: ir.NodeId) -> Value:
+        """Make an instance of a class of the file and run its `__init__`."""
+        canonical = self.canonical_base(owner)
+        self.serial += 1
+        made = Object(
+            f"{owner.definition.name}", self.program.registry.role_of(canonical) if canonical else None, canonical,
+            instance=owner, node=node,
+        )  # fmt: skip
+        made.modules = frozenset({made.path})
+        init = self.find_member(owner, "__init__")
+        if isinstance(init, FunctionValue):
+            self.call_function(replace(init, bound=made, is_bound=True), arguments, node)
+        else:
+            self._fill_fields(made, owner, arguments)
+        if canonical and self.program.registry.is_subclass(canonical, OPTIMIZER):
+            made.of = tuple(arguments.positional[:1])
+            self.store_of(made)
+        return made
+
+    def _fill_fields(self, made: Object, owner: ClassValue, arguments: Arguments) -> None:
+        """The generated `__init__` of a dataclass or named tuple."""
+        given = list(arguments.positional)
+        for statement in owner.definition.body:
+            if isinstance(statement, ir.Declare) and isinstance(statement.target, ir.Name):
+                name = statement.target.id
+            elif isinstance(statement, ir.Assign) and statement.annotation is not None:
+                target = statement.targets[0]
+                name = target.id if isinstance(target, ir.Name) else ""
+            else:
+                continue
+            if given:
+                made.attributes[name] = given.pop(0)
+            elif name in arguments.keywords:
+                made.attributes[name] = arguments.keywords[name]
+
+    def note_logged(self, receiver: str, name: str, values: Sequence[Value], node: ir.NodeId) -> None:
+        """Remember losses that are shown to people."""
+        word = f"{receiver}.{name}".lower()
+        if not any(part in word for part in ("print", "log", "write", "add_scalar", "wandb", "info", "postfix", "track")):
+            return
+        for value in values:
+            for loss in losses_in(value):
+                self.trace.logged.append((node, loss))
+
+
+def losses_in(value: Value, depth: int = 3) -> list[Form]:
+    """The losses inside a value that is printed."""
+    if isinstance(value, Form):
+        return [value]
+    if depth and isinstance(value, Items):
+        return [loss for item in value.items for loss in losses_in(item, depth - 1)]
+    if depth and isinstance(value, Mapping):
+        return [loss for item in value.items.values() for loss in losses_in(item, depth - 1)]
+    if depth and isinstance(value, Opaque) and value.parts is not None and value.parts[0] == "format":
+        return [loss for item in value.parts[1] for loss in losses_in(item, depth - 1)]
+    return []

@@ -1,0 +1,141 @@
+"""Iterators that library calls make: enumerate, zip, islice, cycle, chain, batched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from accumlint.apis import language as api
+from accumlint.apis.signature import Default
+from accumlint.reading import ir
+from accumlint.semantics.objects import Objects
+from accumlint.semantics.operands import NOTHING
+from accumlint.semantics.values import (
+    Items,
+    LibraryCall,
+    Opaque,
+    RangeValue,
+    Stream,
+    Value,
+    modules_of,
+)
+
+
+class Iterators(Objects):
+    """Makes iterators."""
+
+    def iterate(self, effect: api.Iterate, call: LibraryCall) -> Value:
+        operands = [self.operand(operand, call) for operand in effect.operands]
+        if len(operands) == 1 and isinstance(operands[0], Items) and isinstance(effect.operands[0], api.Arg):
+            if effect.operands[0].name.startswith("*"):
+                operands = list(operands[0].items)
+        start = self.operand(effect.start, call) if effect.start is not None else 0
+        stop = self.operand(effect.stop, call) if effect.stop is not None else None
+        return self.iterator(effect.kind, operands, start, stop, call)
+
+    def iterator(
+        self, kind: str, operands: list[Value], start: Value, stop: Value, call: LibraryCall
+    ) -> Value:
+        node = call.node
+        first = operands[0] if operands else None
+        if kind in ("pass", "reversed"):
+            return first if not isinstance(first, RangeValue) or kind == "pass" else first
+        if kind == "range":
+            return RangeValue(0, first, 1, node)
+        if kind == "iter":
+            return self.stream(first, node)
+        if kind == "next":
+            default = call.bound.get("default", NOTHING)
+            has_default = not isinstance(default, Default) and default is not NOTHING
+            return self.next_of(first, default if has_default else None, node, has_default=has_default)  # type: ignore[arg-type]
+        if kind == "enumerate":
+            return self._enumerate(first, start, node)
+        if kind == "zip":
+            return self._zip(operands, node)
+        if kind == "islice":
+            return self._islice(first, start, stop, node)
+        if kind in ("cycle", "repeat"):
+            return self._cycle(first, node)
+        if kind == "chain":
+            return self._chain(operands, node)
+        if kind == "batched":
+            return self._batched(first, stop, node)
+        return self.opaque(kind, *operands, node=node)
+
+    def _enumerate(self, value: Value, start: Value, node: ir.NodeId) -> Value:
+        inner = self.stream(value, node)
+        first = self.as_number(start)
+        offset = (first.as_int() or 0) if first is not None else 0
+        pairs = (Items("tuple", [offset + place, item]) for place, item in enumerate(inner.iterator))
+        length = len(value.items) if isinstance(value, Items) else inner.length
+        return Stream(pairs, inner.finite, inner.key, length)  # type: ignore[arg-type]
+
+    def _zip(self, values: list[Value], node: ir.NodeId) -> Value:
+        streams = [self.stream(value, node) for value in values]
+        finite = [stream for stream in streams if stream.finite]
+        key = finite[0].key if finite else (streams[0].key if streams else f"zip@{node}")
+        tuples = (Items("tuple", list(items)) for items in zip(*(s.iterator for s in streams), strict=False))
+        return Stream(tuples, bool(finite), key)  # type: ignore[arg-type]
+
+    def _islice(self, value: Value, start: Value, stop: Value, node: ir.NodeId) -> Value:
+        inner = self.stream(value, node)
+        count = self.as_number(stop)
+        if count is None and isinstance(stop, Opaque):
+            self.learn_steps(stop)
+            count = self.as_number(stop)
+        whole = count.as_int() if count is not None else None
+        if whole is None:
+            return inner
+        self.streamed.add(inner.key)
+        skipped = self.as_number(start)
+        skip = (skipped.as_int() or 0) if skipped is not None else 0
+
+        def taken() -> Iterator[Value]:
+            for place in range(whole):
+                try:
+                    element = next(inner.iterator)
+                except StopIteration:
+                    return
+                if place >= skip:
+                    yield element
+
+        return Stream(taken(), inner.finite, f"islice@{node}")
+
+    def _cycle(self, value: Value, node: ir.NodeId) -> Value:
+        def endless() -> Iterator[Value]:
+            while True:
+                made = self.iteration(value, node)
+                empty = True
+                for element in made.elements:
+                    empty = False
+                    yield element
+                if empty:
+                    return
+
+        return Stream(endless(), False, f"cycle@{node}")
+
+    def _chain(self, values: list[Value], node: ir.NodeId) -> Value:
+        def linked() -> Iterator[Value]:
+            for value in values:
+                yield from self.iteration(value, node).elements
+
+        if any(isinstance(value, Opaque) and value.kind == "parameters" for value in values):
+            modules = frozenset().union(*(modules_of(value) for value in values))
+            return Opaque("chain of parameters", modules=modules, kind="parameters", node=node)
+        return Stream(linked(), True, f"chain@{node}")
+
+    def _batched(self, value: Value, size: Value, node: ir.NodeId) -> Value:
+        inner = self.stream(value, node)
+        if isinstance(size, Opaque) and self.as_number(size) is None:
+            self.learn_steps(size)
+        count = self.as_number(size)
+        whole = (count.as_int() if count is not None else None) or self.knowledge.window
+        self.streamed.add(inner.key)
+
+        def groups() -> Iterator[Value]:
+            while True:
+                group = [element for element, _ in zip(inner.iterator, range(whole), strict=False)]
+                if not group:
+                    return
+                yield Items("tuple", group, f"batched@{node}")
+
+        return Stream(groups(), inner.finite, f"batched@{node}")

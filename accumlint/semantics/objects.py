@@ -1,0 +1,109 @@
+"""Objects that library calls make and wrap."""
+
+from __future__ import annotations
+
+from accumlint.apis import language as api
+from accumlint.apis.signature import Default
+from accumlint.semantics.gradients import Gradients
+from accumlint.semantics.values import (
+    Items,
+    LibraryCall,
+    Object,
+    Opaque,
+    Value,
+    modules_of,
+    path_of,
+)
+
+_MODULES = (api.Role.MODEL, api.Role.WRAPPED_MODEL, api.Role.ENGINE)
+_ROLE_WORDS = (
+    (api.Role.OPTIMIZER, ("optim", "opt")),
+    (api.Role.SCHEDULER, ("sched",)),
+    (api.Role.LOADER, ("loader", "dl", "batches", "dataset")),
+)
+
+
+class Objects(Gradients):
+    """Makes objects of a role, and wraps them (`prepare`, `setup`, `DDP`)."""
+
+    def make_object(self, effect: api.Make, call: LibraryCall) -> Value:
+        if effect.role is api.Role.PARAMETERS:
+            return self.parameters_of(call.receiver, f"{path_of(call.receiver)}.parameters()", call.node)
+        canonical = effect.canonical or call.row.call
+        of = tuple(self.operand(operand, call) for operand in effect.of)
+        modules = frozenset().union(*(modules_of(value) for value in of)) if of else frozenset()
+        name = canonical.rpartition(".")[2]
+        made = Object(f"{name}@{call.node}", effect.role, canonical, of=of, node=call.node, modules=modules)
+        for key, operand in effect.attributes:
+            made.attributes[key] = self.operand(operand, call)
+        for name, value in call.bound.items():
+            if effect.role in (api.Role.LOADER, api.Role.LOSS_FUNCTION) and not isinstance(value, tuple | dict):
+                made.attributes[f"explicit {name}"] = (
+                    None if isinstance(value, Default) else value  # type: ignore[assignment]
+                )
+        if effect.role is api.Role.OPTIMIZER:
+            shared = next((v.source for v in of if isinstance(v, Opaque) and v.kind == "groups" and v.source), None)
+            if shared is not None:
+                made.attributes["shares"] = shared
+            self.store_of(made)
+        return made
+
+    def wrap(self, effect: api.Wrap, call: LibraryCall) -> Value:
+        values: list[Value] = []
+        classes: list[str] = []
+        for place, operand in enumerate(effect.operands):
+            value = self.operand(operand, call)
+            listed = value.items if isinstance(operand, api.Arg) and operand.name.startswith("*") else None  # type: ignore[union-attr]
+            members = listed if listed is not None else [value]
+            values += members
+            given = effect.classes[place] if place < len(effect.classes) else ""
+            classes += [given] * len(members)
+        wrapped = [
+            self._wrapped(value, self._class_of(value, given, effect), effect, call)
+            for value, given in zip(values, classes, strict=True)
+        ]
+        if len(wrapped) == 1:
+            return wrapped[0]
+        return Items("tuple", wrapped)
+
+    def _class_of(self, value: Value, given: str, effect: api.Wrap) -> str:
+        if given:
+            return given
+        roles = dict(effect.roles)
+        if isinstance(value, Object) and value.role is not None:
+            return roles.get(value.role, "")
+        path = path_of(value).rpartition(".")[2].lower()
+        for role, words in _ROLE_WORDS:
+            if role in roles and any(word in path for word in words):
+                return roles[role]
+        return roles.get(api.Role.MODEL, "") if isinstance(value, Opaque | Object) else ""
+
+    def _wrapped(self, value: Value, canonical: str, effect: api.Wrap, call: LibraryCall) -> Value:
+        if not canonical or value is None and not effect.classes:
+            return value
+        registry = self.program.registry
+        role = registry.role_of(canonical)
+        owner = call.receiver if isinstance(call.receiver, Object) else None
+        if isinstance(value, Object):
+            made = value
+            if role is api.Role.LOADER or not value.instance:
+                made = Object(
+                    value.path, role, canonical, dict(value.attributes), owner, value.of, value.instance,
+                    value.lineage, value.node, value.modules,
+                )  # fmt: skip
+            else:
+                made.canonical, made.owner = canonical, owner
+        elif isinstance(value, Opaque):
+            names = self.module_names(value) if role in _MODULES else value.modules
+            made = Object(value.path, role, canonical, owner=owner, modules=names, node=call.node)
+            if role not in _MODULES:
+                self.objects[value.path] = made
+        else:
+            name = canonical.rpartition(".")[2]
+            made = Object(f"{name}@{call.node}", role, canonical, owner=owner, node=call.node)
+        for key, operand in effect.attributes:
+            made.attributes[key] = self.operand(operand, call)
+        if role in (api.Role.OPTIMIZER, api.Role.PREPARED_OPTIMIZER, api.Role.ENGINE) and value is not None:
+            store = self.store_of(made)
+            store.optimizer = made
+        return made
