@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 
 from accumlint.contract.evidence import FileFacts, Spread, judge_counts
 from accumlint.contract.verdict import Clause, Confidence, Evidence, Violation
@@ -152,9 +153,7 @@ def _means_to_accumulate(case: Case, window: Window) -> bool:
 
 
 def _judge_equal(case: Case, window: Window, weighting: Weighting, backward: Event) -> Iterator[Violation]:
-    judgement = judge_counts(
-        weighting.site, case.trace, window.microbatches, case.facts, counted=weighting.counted
-    )
+    judgement = judge_counts(weighting.site, case.trace, window.microbatches, case.facts, counted=weighting.counted)
     clause = _SPREAD_CLAUSES.get(judgement.spread)
     if clause is None:
         return
@@ -318,7 +317,7 @@ def check_clears(case: Case) -> Iterator[Violation]:
             yield case.make(Clause.CLEARED_INSIDE, clear.node, window, lost=len(lost), other=_step_node(window))
             break
     stepped = case.stepped
-    for before, window in zip(stepped, stepped[1:], strict=False):
+    for before, window in pairwise(stepped):
         earlier = {k for w in stepped[: stepped.index(window)] for k in w.microbatches}
         stale = {k for _, k in window.gradient if k in earlier and k not in window.microbatches}
         if stale and before.step is not None and window.step is not None:

@@ -82,7 +82,9 @@ def _word(node: object) -> str | None:
     return None
 
 
-def judge_counts(site: Site, trace: Trace, microbatches: tuple[int, ...], facts: FileFacts, *, counted: bool) -> Judgement:
+def judge_counts(
+    site: Site, trace: Trace, microbatches: tuple[int, ...], facts: FileFacts, *, counted: bool
+) -> Judgement:
     """Whether the counts that a site's means were taken over can differ between the microbatches of a window.
 
     Class weights, masks and ignored targets are asked before the shapes of batches: `drop_last` says nothing of them.
@@ -92,7 +94,12 @@ def judge_counts(site: Site, trace: Trace, microbatches: tuple[int, ...], facts:
         return told
     batches = _by_batches(trace, microbatches)
     token_level = _is_token_level(site)
-    if token_level and facts.padding is not None and batches.spread is not Spread.EQUAL and not _is_fixed(trace, microbatches):
+    if (
+        token_level
+        and facts.padding is not None
+        and batches.spread is not Spread.EQUAL
+        and not _is_fixed(trace, microbatches)
+    ):
         return Judgement(Spread.TARGETS, (facts.padding,))
     return batches
 
@@ -115,7 +122,7 @@ def _told_by_loss(site: Site, *, counted: bool) -> Judgement | None:
 
 
 def _is_token_level(site: Site) -> bool:
-    """Whether a loss may skip targets by its default: index targets with more than one position a row, or out of sight."""
+    """Whether a loss may skip targets by its default: index targets with several positions a row, or unseen."""
     if site.reduction == "unknown":
         labelled = any(fact.name == "labels" for fact in site.facts)
         return labelled or "label" in site.text or ".loss" in site.text or "[0]" in site.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from accumlint.semantics.trace import BACKWARD, STEP, Event, Snapshot, Trace
 from accumlint.semantics.values import Site
@@ -62,16 +63,14 @@ def cut_windows(trace: Trace, store: str) -> list[Window]:
     return windows
 
 
-def _close(
-    store: str, current: _Open, step: Event | None, ends: set[int], positions: dict[int, int]
-) -> Window:
+def _close(store: str, current: _Open, step: Event | None, ends: set[int], positions: dict[int, int]) -> Window:
     backwards = [event for event in current.events if event.kind == BACKWARD]
     if step is not None and step.gradient:
         reached = {site_key(site) for site, _ in step.gradient}
         backwards = [e for e in backwards if e.form is not None and {site_key(s) for s, _ in e.form.terms} & reached]
     microbatches = tuple(dict.fromkeys(event.microbatch for event in backwards))
     places = [positions[id(event)] for event in backwards]
-    crosses = any(first < end <= last for end in ends for first, last in zip(places, places[1:], strict=False))
+    crosses = any(first < end <= last for end in ends for first, last in pairwise(places))
     last = places[-1] if places else -1
     after = positions[id(step)] if step is not None else 10**9
     at_end = any(last < end <= after for end in ends) or _last_iteration(backwards)

@@ -10,7 +10,8 @@ from typing import Any
 
 from accumlint.apis.language import Count
 from accumlint.reading import ir
-from accumlint.semantics.machine import MachineState, is_configured
+from accumlint.semantics.base import Base
+from accumlint.semantics.machine import is_configured
 from accumlint.semantics.numbers import ONE, Num, combine, number
 from accumlint.semantics.values import (
     NO_DATA,
@@ -51,7 +52,7 @@ STEPS_NAME = re.compile(r"accum|grad_?acc|update_?freq|micro_?(steps|batches)|nu
 """Names that people give to the number of accumulation steps; used last, after all that the code shows."""
 
 
-class Arithmetic(MachineState):
+class Arithmetic(Base):
     """Operators on values."""
 
     def binary(self, operator: str, left: Value, right: Value, node: ir.NodeId) -> Value:

@@ -9,6 +9,7 @@ from accumlint.semantics.calls import Arguments
 from accumlint.semantics.effects import Effects
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.machine import Stopped
+from accumlint.semantics.numbers import Num
 from accumlint.semantics.values import (
     Canonical,
     ClassValue,
@@ -17,7 +18,6 @@ from accumlint.semantics.values import (
     Items,
     Mapping,
     Method,
-    Num,
     Object,
     Opaque,
     Stream,
@@ -27,7 +27,7 @@ from accumlint.semantics.values import (
     path_of,
 )
 
-_PYTHON = frozenset({"enumerate", "zip", "iter", "next", "reversed", "super", "type", "open", "id", "callable", "input"})
+_PYTHON = frozenset({"enumerate", "zip", "iter", "next", "reversed", "super", "type", "open", "id", "callable"})
 _DETACHED = frozenset({"data"})
 _PLAIN_PARTS = frozenset({"device", "dtype", "requires_grad", "grad_fn", "is_cuda", "ndim"})
 
@@ -123,7 +123,9 @@ class Machine(Effects):
         """An attribute that the tables know."""
         if isinstance(operand, api.Receiver):
             if name == "param_groups":
-                return Opaque(f"{value.path}.param_groups", modules=value.modules, kind="groups", source=value, node=node)
+                return Opaque(
+                    f"{value.path}.param_groups", modules=value.modules, kind="groups", source=value, node=node
+                )
             return value
         if isinstance(operand, api.Const):
             return operand.value

@@ -51,9 +51,10 @@ class Branches(Expressions):
             return self._choose_quiet(test, node, frame, data=data)
         if data and has_jump(node.body):
             return self.choose(test, node.node, relevant=False, default=False)
-        default = bool(then) if not (then and has_jump(node.body) and ends_in(node.body, (ir.Continue, ir.Return))) else (
-            not orelse and not data and self._says_boundary(node)
-        )
+        leaves = has_jump(node.body) and ends_in(node.body, (ir.Continue, ir.Return))
+        default = bool(then)
+        if then and leaves:
+            default = not orelse and self._says_boundary(node)
         return self.choose(test, node.node, relevant=not data, default=default)
 
     def _says_boundary(self, node: ir.If) -> bool:

@@ -138,9 +138,13 @@ def _list(kind: str) -> Handler:
         if not arguments.positional:
             return Items(kind, [])
         value = arguments.positional[0]
-        key = value.key if isinstance(value, Items | Stream) else f"range@{value.node}" if isinstance(
-            value, RangeValue
-        ) else ""
+        key = (
+            value.key
+            if isinstance(value, Items | Stream)
+            else f"range@{value.node}"
+            if isinstance(value, RangeValue)
+            else ""
+        )
         items = machine.known_items(value)
         if items is not None:
             return Items(kind, list(items), key)

@@ -95,7 +95,7 @@ class Calls(Functions):
         name: str,
         arguments: Arguments,
         node: ir.NodeId,
-        frame: Frame,
+        frame: Frame | None,
         written: ir.Expression | None = None,
     ) -> Value:
         """`receiver.name(...)`."""
@@ -111,7 +111,7 @@ class Calls(Functions):
                 return self.call(member, arguments, node, frame)
         contained = call_container(self, receiver, name, arguments, node)
         if contained is not NotImplemented:
-            return contained  # type: ignore[return-value]
+            return contained  # type: ignore[no-any-return]
         if isinstance(receiver, Opaque) and (receiver.path, name) in self.fields:
             return self.call(self.fields[(receiver.path, name)], arguments, node, frame)
         return self.call_method(receiver, name, arguments, node, frame, written)
@@ -157,9 +157,7 @@ class Calls(Functions):
                     return found
         return ""
 
-    def _call_super(
-        self, value: Super, name: str, arguments: Arguments, node: ir.NodeId, frame: Frame
-    ) -> Value:
+    def _call_super(self, value: Super, name: str, arguments: Arguments, node: ir.NodeId, frame: Frame | None) -> Value:
         for base in value.owner.bases:
             if isinstance(base, ClassValue):
                 member = self.find_member(base, name)
@@ -178,7 +176,7 @@ class Calls(Functions):
         name: str,
         arguments: Arguments,
         node: ir.NodeId,
-        frame: Frame,
+        frame: Frame | None,
         written: ir.Expression | None = None,
     ) -> Value:
         """A method of something that the file does not define."""
@@ -260,7 +258,7 @@ class Calls(Functions):
 
     # -------------------------------------------------------------------------------------------- calls
 
-    def call(self, callee: Value, arguments: Arguments, node: ir.NodeId, frame: Frame) -> Value:
+    def call(self, callee: Value, arguments: Arguments, node: ir.NodeId, frame: Frame | None) -> Value:
         """Call a value."""
         if isinstance(callee, FunctionValue):
             return self.call_function(callee, arguments, node)
@@ -274,7 +272,7 @@ class Calls(Functions):
             return self.call_object(callee, arguments, node, frame)
         return self.call_unknown(callee, arguments, node)
 
-    def call_canonical(self, name: str, arguments: Arguments, node: ir.NodeId, frame: Frame) -> Value:
+    def call_canonical(self, name: str, arguments: Arguments, node: ir.NodeId, frame: Frame | None) -> Value:
         registry = self.program.registry
         if name.startswith("builtins."):
             handler = BUILTINS.get(name[9:])
@@ -303,13 +301,15 @@ class Calls(Functions):
         self.note_logged("", name, arguments.values, node)
         result = self.opaque(path, *arguments.values, node=node)
         facts = frozenset().union(*(facts_of(value) for value in arguments.values)) if arguments.values else frozenset()
-        own = name.startswith(".") or not name.startswith(("torch", "numpy", "math", "os", "random", "time", "builtins"))
+        own = name.startswith(".") or not name.startswith(
+            ("torch", "numpy", "math", "os", "random", "time", "builtins")
+        )
         gradient = result.gradient or (own and bool(result.lineage) and not self.no_grad and "loss" in name.lower())
         if own and not result.lineage and self.loops:
             result = replace(result, lineage=self.draw_lineage(path))
         return replace(result, facts=facts, gradient=gradient)
 
-    def call_object(self, callee: Object, arguments: Arguments, node: ir.NodeId, frame: Frame) -> Value:
+    def call_object(self, callee: Object, arguments: Arguments, node: ir.NodeId, frame: Frame | None) -> Value:
         """Calling an instance: `__call__`, `forward`, a loss function, a stepper, a model."""
         if callee.instance is not None:
             member = self.find_member(callee.instance, "__call__")

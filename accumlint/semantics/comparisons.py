@@ -67,10 +67,11 @@ class Comparisons(Arithmetic):
                 if answer.basis.name == "SAMPLED":
                     self.assume(f"{first.text} {word} {second.text} is {answer.answer}")
                 return answer.answer
-            return replace(self._open_comparison(word, left, right, node, literal), points=pointwise(word, first, second))
-        if word in ("==", "!=") and (isinstance(left, Object | FunctionValue) or isinstance(right, Object)):
-            if left is right:
-                return word == "=="
+            return replace(
+                self._open_comparison(word, left, right, node, literal), points=pointwise(word, first, second)
+            )
+        if word in ("==", "!=") and left is right and isinstance(left, Object | FunctionValue):
+            return word == "=="
         return self._open_comparison(word, left, right, node, literal)
 
     def _open_comparison(
@@ -102,7 +103,7 @@ class Comparisons(Arithmetic):
             other = left if right is None else right
             if other is None:
                 return not negated
-            if isinstance(other, _NOT_NONE) or isinstance(other, bool | int | float | str):
+            if isinstance(other, (*_NOT_NONE, bool, int, float, str)):
                 return negated
             if isinstance(other, Opaque):
                 if other.lineage and other.kind != "optional":
@@ -145,8 +146,7 @@ class Comparisons(Arithmetic):
                 known = self.as_number(value)
                 if known is not None:
                     return negate(known)
-                result = self.opaque(f"-{value.path}", value, node=node)
-                return result
+                return self.opaque(f"-{value.path}", value, node=node)
             return self.binary("*", value, number(-1), node)
         return self.opaque(f"-{path_of(value)}", value, node=node)
 

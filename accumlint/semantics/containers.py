@@ -123,7 +123,7 @@ def _update(machine: Any, receiver: Mapping, arguments: Arguments, node: ir.Node
     for value in arguments.positional:
         if isinstance(value, Mapping):
             receiver.items |= value.items
-    receiver.items |= arguments.keywords
+    receiver.items.update(arguments.keywords)
     return None
 
 

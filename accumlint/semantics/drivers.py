@@ -211,7 +211,7 @@ def _find_class(module: Frame, wanted: ir.Class) -> ClassValue | None:
 
 
 def _instance(machine: Machine, owner: ClassValue) -> Value:
-    """An instance made by its own `__init__` with unknown arguments; without one, an object of which nothing is known."""
+    """An instance made by its own `__init__` with unknown arguments; else an object nothing is known of."""
     init = machine.find_member(owner, "__init__")
     if not isinstance(init, FunctionValue):
         return machine.instantiate(owner, Arguments(), -1)

@@ -50,7 +50,7 @@ class Expressions(Comparisons):
         return _EVALUATORS[type(node)](self, node, frame)
 
     def eval_constant(self, node: ir.Constant, frame: Frame) -> Value:
-        return node.value  # type: ignore[return-value]
+        return node.value  # type: ignore[no-any-return]
 
     def eval_name(self, node: ir.Name, frame: Frame) -> Value:
         found = frame.find(node.id)
@@ -204,7 +204,9 @@ class Expressions(Comparisons):
             return self._selected(test.points, self.evaluate(node.body, frame), self.evaluate(node.orelse, frame))
         truth = self.truth(test)
         if truth is None:
-            words = self.program.relevance.words((ir.Evaluate(node.node, node.body), ir.Evaluate(node.node, node.orelse)))
+            words = self.program.relevance.words(
+                (ir.Evaluate(node.node, node.body), ir.Evaluate(node.node, node.orelse))
+            )
             truth = self.choose(test, node.node, relevant=bool(words), default=True)
         return self.evaluate(node.body if truth else node.orelse, frame)
 
@@ -316,4 +318,3 @@ _EVALUATORS: dict[type, _Evaluator] = {
     ir.Yield: Expressions.eval_yield,
     ir.Unread: Expressions.eval_unread,
 }
-

@@ -96,7 +96,7 @@ class Functions(Loops):
             elif parameter.kind == "**":
                 rest = {name: value for name, value in keywords.items() if name not in ("*", "**")}
                 unknown = keywords.get("**")
-                frame.names[parameter.name] = Mapping(dict(rest), unknown if unknown is not None else None)
+                frame.names[parameter.name] = Mapping({str(name): value for name, value in rest.items()}, unknown)
             elif given and parameter.kind == "positional":
                 frame.names[parameter.name] = given.pop(0)
             elif parameter.name in keywords:
@@ -144,10 +144,22 @@ class Functions(Loops):
             elif name in arguments.keywords:
                 made.attributes[name] = arguments.keywords[name]
 
+    def iterate_instance(self, value: Object, node: ir.NodeId) -> Value:
+        """What a `for` over an instance of a class of the file runs over: its `__iter__`, if it has one."""
+        if value.instance is None:
+            return None
+        member = self.find_member(value.instance, "__iter__")
+        if not isinstance(member, FunctionValue):
+            return None
+        made = self.call_function(replace(member, bound=value, is_bound=True), Arguments(), node)
+        return None if made is value else made
+
     def note_logged(self, receiver: str, name: str, values: Sequence[Value], node: ir.NodeId) -> None:
         """Remember losses that are shown to people."""
         word = f"{receiver}.{name}".lower()
-        if not any(part in word for part in ("print", "log", "write", "add_scalar", "wandb", "info", "postfix", "track")):
+        if not any(
+            part in word for part in ("print", "log", "write", "add_scalar", "wandb", "info", "postfix", "track")
+        ):
             return
         for value in values:
             for loss in losses_in(value):

@@ -128,7 +128,7 @@ class Gradients(Losses):
         closure = call.bound.get("closure")
         if isinstance(closure, FunctionValue):
             self.trace.exempt = self.trace.exempt or "the optimizer calls a closure"
-            self.call(closure, self.no_arguments(), call.node, call.frame)  # type: ignore[arg-type]
+            self.call(closure, self.no_arguments(), call.node, call.frame)
         target = self.operand(effect.optimizer, call)
         if isinstance(target, Opaque):
             target = self.objects.setdefault(

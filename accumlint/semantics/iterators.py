@@ -25,20 +25,19 @@ class Iterators(Objects):
 
     def iterate(self, effect: api.Iterate, call: LibraryCall) -> Value:
         operands = [self.operand(operand, call) for operand in effect.operands]
-        if len(operands) == 1 and isinstance(operands[0], Items) and isinstance(effect.operands[0], api.Arg):
-            if effect.operands[0].name.startswith("*"):
-                operands = list(operands[0].items)
+        listed = operands[0] if len(operands) == 1 else None
+        written = effect.operands[0] if effect.operands else None
+        if isinstance(listed, Items) and isinstance(written, api.Arg) and written.name.startswith("*"):
+            operands = list(listed.items)
         start = self.operand(effect.start, call) if effect.start is not None else 0
         stop = self.operand(effect.stop, call) if effect.stop is not None else None
         return self.iterator(effect.kind, operands, start, stop, call)
 
-    def iterator(
-        self, kind: str, operands: list[Value], start: Value, stop: Value, call: LibraryCall
-    ) -> Value:
+    def iterator(self, kind: str, operands: list[Value], start: Value, stop: Value, call: LibraryCall) -> Value:
         node = call.node
         first = operands[0] if operands else None
         if kind in ("pass", "reversed"):
-            return first if not isinstance(first, RangeValue) or kind == "pass" else first
+            return first
         if kind == "range":
             return RangeValue(0, first, 1, node)
         if kind == "iter":
@@ -67,14 +66,14 @@ class Iterators(Objects):
         offset = (first.as_int() or 0) if first is not None else 0
         pairs = (Items("tuple", [offset + place, item]) for place, item in enumerate(inner.iterator))
         length = len(value.items) if isinstance(value, Items) else inner.length
-        return Stream(pairs, inner.finite, inner.key, length)  # type: ignore[arg-type]
+        return Stream(pairs, inner.finite, inner.key, length)
 
     def _zip(self, values: list[Value], node: ir.NodeId) -> Value:
         streams = [self.stream(value, node) for value in values]
         finite = [stream for stream in streams if stream.finite]
         key = finite[0].key if finite else (streams[0].key if streams else f"zip@{node}")
         tuples = (Items("tuple", list(items)) for items in zip(*(s.iterator for s in streams), strict=False))
-        return Stream(tuples, bool(finite), key)  # type: ignore[arg-type]
+        return Stream(tuples, bool(finite), key)
 
     def _islice(self, value: Value, start: Value, stop: Value, node: ir.NodeId) -> Value:
         inner = self.stream(value, node)

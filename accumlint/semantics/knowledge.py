@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from accumlint.reading.program import Module
 
 
-
 STEP_BUDGET = 60_000
 """How many IR nodes one path may run; a spent budget stops the path, and no finding is drawn from it."""
 DEPTH_BUDGET = 14

@@ -64,7 +64,7 @@ class Loops(Statements):
         step = self.as_number(value.step)
         whole_step = None if step is None else step.as_int()
         start = self.as_number(value.start)
-        whole_start = 0 if start is None and isinstance(value.start, Opaque) else None if start is None else start.as_int()
+        whole_start = start.as_int() if start is not None else 0 if isinstance(value.start, Opaque) else None
         if whole_step is None or whole_step == 0 or whole_start is None:
             return None
         stop = self._range_stop(value.stop)
@@ -86,9 +86,7 @@ class Loops(Statements):
         if stop.parts is None or stop.parts[0] != "*":
             return None
         open_parts = [p for p in stop.parts[1] if isinstance(p, Opaque) and self.as_number(p) is None]
-        if len(open_parts) != 1 or not is_configured(open_parts[0]) or self.as_number(stop.parts[1][0]) is self.as_number(
-            stop.parts[1][1]
-        ):
+        if len(open_parts) != 1 or not is_configured(open_parts[0]):
             return None
         self.knowledge.numbers.setdefault(open_parts[0].path, Fraction(2))
         return self.as_number(stop)
@@ -317,7 +315,9 @@ class Loops(Statements):
         if len(values) == 1 and isinstance(values[0], Opaque):
             only = values[0]
             kind = only.kind if only.kind == "mask" else "parameters" if only.kind == "parameter" else ""
-            return Opaque(f"[{only.path} ...]", only.lineage, only.gradient, only.modules, only.facts, node.node, kind=kind)
+            return Opaque(
+                f"[{only.path} ...]", only.lineage, only.gradient, only.modules, only.facts, node.node, kind=kind
+            )
         return Items("list", values) if values else Items("list", [])
 
     def _kept_key(self, node: ir.Comprehension, frame: Frame) -> str:
@@ -326,9 +326,7 @@ class Loops(Statements):
             return ""
         return f"comprehension@{node.node}"
 
-    def _comprehend(
-        self, node: ir.Comprehension, depth: int, frame: Frame, results: list[tuple[Value, Value]]
-    ) -> bool:
+    def _comprehend(self, node: ir.Comprehension, depth: int, frame: Frame, results: list[tuple[Value, Value]]) -> bool:
         """Collect the elements; False if they came from something of unknown length, of which one was taken."""
         if depth == len(node.clauses):
             element = self.evaluate(node.element, frame)

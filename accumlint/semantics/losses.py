@@ -7,6 +7,7 @@ from dataclasses import replace
 from accumlint.apis import language as api
 from accumlint.apis.signature import Default
 from accumlint.reading import ir
+from accumlint.semantics.knowledge import Store
 from accumlint.semantics.numbers import ONE, Num, combine
 from accumlint.semantics.operands import COUPLED_NAME, Operands
 from accumlint.semantics.trace import BACKWARD
@@ -104,10 +105,10 @@ class Losses(Operands):
         self.current = self.microbatch_of(form.lineage)
         scaled = form.scaler is not None
         stores = self.reached_stores(form.modules)
-        for store in stores or [None]:
+        reached: list[Store | None] = [*stores] or [None]
+        for store in reached:
             if store is not None:
                 self._add(store.gradient, form)
-                store.scaled = scaled or (store.scaled and bool(store.gradient))
                 store.scaled = scaled
             sync = self.sync if self.forward_sync is None else self.forward_sync
             self.emit(BACKWARD, call.node, store, form=form, detail="" if sync else "nosync",

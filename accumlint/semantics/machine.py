@@ -127,10 +127,10 @@ class MachineState:
                 if key not in self.slices:
                     self.slices[key] = self.new_atom("iteration", 0)
                 return self.slices[key]
-        key = ("iteration", -1)
-        if key not in self.slices:
-            self.slices[key] = self.new_atom("iteration", 0)
-        return self.slices[key]
+        outside: tuple[object, ...] = ("iteration", -1)
+        if outside not in self.slices:
+            self.slices[outside] = self.new_atom("iteration", 0)
+        return self.slices[outside]
 
     def count_for(self, lineage: Lineage, text: str) -> Num:
         """How many targets data holds, as an unknown number."""
@@ -332,11 +332,12 @@ class MachineState:
 
 
 __all__ = [
+    "DEPTH_BUDGET",
+    "LOOP_BUDGET",
+    "STEP_BUDGET",
     "BreakLoop",
     "ContinueLoop",
-    "DEPTH_BUDGET",
     "Knowledge",
-    "LOOP_BUDGET",
     "LoopState",
     "LoopUse",
     "MachineState",
@@ -344,7 +345,6 @@ __all__ = [
     "Raised",
     "Restart",
     "ReturnFrom",
-    "STEP_BUDGET",
     "Stopped",
     "Store",
     "is_configured",

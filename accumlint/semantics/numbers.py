@@ -135,9 +135,7 @@ def combine(operator: str, left: Num, right: Num) -> Num | None:
     operation = _OPERATIONS.get(operator)
     if operation is None:
         return None
-    at = tuple(
-        None if a is None or b is None else operation(a, b) for a, b in zip(left.at, right.at, strict=True)
-    )
+    at = tuple(None if a is None or b is None else operation(a, b) for a, b in zip(left.at, right.at, strict=True))
     if operator in ("max", "min"):
         text = f"{operator}({left.text}, {right.text})"
     else:

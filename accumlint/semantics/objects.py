@@ -53,8 +53,8 @@ class Objects(Gradients):
         classes: list[str] = []
         for place, operand in enumerate(effect.operands):
             value = self.operand(operand, call)
-            listed = value.items if isinstance(operand, api.Arg) and operand.name.startswith("*") else None  # type: ignore[union-attr]
-            members = listed if listed is not None else [value]
+            starred = isinstance(operand, api.Arg) and operand.name.startswith("*")
+            members: list[Value] = list(value.items) if starred and isinstance(value, Items) else [value]
             values += members
             given = effect.classes[place] if place < len(effect.classes) else ""
             classes += [given] * len(members)
@@ -79,7 +79,7 @@ class Objects(Gradients):
         return roles.get(api.Role.MODEL, "") if isinstance(value, Opaque | Object) else ""
 
     def _wrapped(self, value: Value, canonical: str, effect: api.Wrap, call: LibraryCall) -> Value:
-        if not canonical or value is None and not effect.classes:
+        if not canonical or (value is None and not effect.classes):
             return value
         registry = self.program.registry
         role = registry.role_of(canonical)

@@ -120,7 +120,7 @@ class Operands(Calls):
             self.note_logged("", call.row.call, [s for s in sources if s is not None], call.node)
             name = call.row.call.rpartition(".")[2]
             text = f"{path_of(call.receiver)}.{name}" if call.receiver is not None else name
-            result = self.opaque(f"{text}({', '.join(path_of(s) for s in arguments)})", *sources, node=call.node)
+            result = self.opaque(f"{text}({', '.join(path_of(s) for s in sources[1:])})", *sources, node=call.node)
             return replace(result, facts=frozenset().union(*(facts_of(source) for source in sources)))
         return yielded  # type: ignore[no-any-return]
 

@@ -112,8 +112,7 @@ def nodes_of(statement: ir.Statement) -> Iterator[object]:
     """All nodes of a statement, without the bodies of functions and classes that it only defines."""
     if isinstance(statement, ir.Function | ir.Class):
         return
-    for node in walk(statement, into_scopes=False):
-        yield node
+    yield from walk(statement, into_scopes=False)
 
 
 def called_name(call: ir.Call) -> str:

@@ -61,7 +61,7 @@ def analyse(module: Module, registry: Registry) -> list[Result]:
     followed: set[ir.NodeId] = set()
     results: list[Result] = []
     for region in find_regions(program):
-        if region.backwards and region.backwards <= covered or region.node in followed:
+        if (region.backwards and region.backwards <= covered) or region.node in followed:
             continue
         result = run_region(program, region)
         for trace in (*result.default, *(t for traces in result.flipped for t in traces)):
@@ -97,9 +97,7 @@ def run_region(program: Program, region: Region) -> Result:
     return result
 
 
-def _settle(
-    program: Program, region: Region, knowledge: Knowledge, forced: dict[str, bool]
-) -> tuple[Trace, bool]:
+def _settle(program: Program, region: Region, knowledge: Knowledge, forced: dict[str, bool]) -> tuple[Trace, bool]:
     """Run a path until nothing new is learned. Returns its trace and whether K is the code's own number."""
     for _ in range(RESTARTS):
         machine = Machine(program, knowledge, forced, region.name)
@@ -160,7 +158,9 @@ def _learn_lengths(machine: Machine) -> bool:
 def _lengthen(knowledge: Knowledge) -> bool:
     """Nothing was reached: loaders may have to be longer before a whole window fits (`len(loader) // 8 * 8`)."""
     longer = {FIRST_LENGTH: 20, 20: 70}
-    keys = [key for key, length in knowledge.lengths.items() if length in longer and not key.startswith(("range", "while"))]
+    keys = [
+        key for key, length in knowledge.lengths.items() if length in longer and not key.startswith(("range", "while"))
+    ]
     for key in keys:
         knowledge.lengths[key] = longer[knowledge.lengths[key]]
     return bool(keys)

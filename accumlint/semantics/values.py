@@ -276,8 +276,8 @@ class LibraryCall:
 
 
 Value: TypeAlias = (
-    "None | bool | int | float | str | bytes | complex | Num | Form | Opaque | Object | Items | Mapping | SliceValue"
-    " | RangeValue | Stream | Canonical | FunctionValue | ClassValue | Method | Context | Super"
+    "bool | int | float | str | bytes | complex | Num | Form | Opaque | Object | Items | Mapping | SliceValue"
+    " | RangeValue | Stream | Canonical | FunctionValue | ClassValue | Method | Context | Super | None"
 )
 
 
