@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import get_args
 
 from accumlint.apis.language import Arg, Attr, Const, Loss
 from accumlint.apis.registry import Registry
@@ -132,8 +133,8 @@ class _Reader:
             case ir.Name(id=name):
                 return self.kinds.get(name, Kind.NOTHING)
             case ir.Attribute(value=value):
-                name = dotted(expression)
-                return self.kinds.get(name, Kind.NOTHING) if name else self.kind(value)
+                path = dotted(expression)
+                return self.kinds.get(path, Kind.NOTHING) if path else self.kind(value)
             case ir.Call():
                 return self._call(expression)
             case ir.Binary(operator=operator, left=left, right=right):
@@ -324,4 +325,4 @@ def _combined(operator: str, left: Kind, right: Kind, *, divisor: ir.Expression)
     return _stronger(left, right)
 
 
-_STATEMENTS = tuple(ir.Statement.__args__)  # type: ignore[attr-defined]
+_STATEMENTS = get_args(ir.Statement)

@@ -1,14 +1,14 @@
 """Trainers whose `compute_loss` ignores `num_items_in_batch` (ACC105).
 
 Two questions, in this order. Does the count reach anything? That is read off the syntax: a use of the parameter, or of
-the `**kwargs` that hold it. If it does not: is the returned loss a mean over tokens? That is read off the value that the
-interpreter returns from `compute_loss`, run as the Trainer would call it. A mean over examples or pairs is meant so.
+the `**kwargs` that hold it. If it does not: is the returned loss a mean over tokens? That is read off the value which
+the interpreter returns from `compute_loss`, run as the Trainer would call it. A mean over examples or pairs is meant.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from accumlint.apis.language import Count
 from accumlint.apis.registry import Registry
@@ -36,9 +36,11 @@ _TOKENS = re.compile(
 )
 _FLAT = re.compile(r"\.(view|reshape|flatten)\b|\[\[\.\.\.\]\]|1:")
 _POSITIONS = re.compile(r"transpose|permute|\.mT\b|swapaxes|flatten|reshape\(-1|view\(-1")
-_OF_ROWS = re.compile(r"num_labels|num_classes|n_classes|num_class")
+_OF_ROWS = re.compile(r"num_labels|num_classes|n_classes|num_class|(view|reshape)\(-1, \d")
+_ROWS = re.compile(r"(Sequence|Image|Audio|Video)Classification|MultipleChoice")
 _COUNTS = re.compile(r"sum\(|numel|count|len\(|tokens")
 _SELECTED = re.compile(r"\]\.(nan)?mean\(")
+_LOSS_NAME = re.compile(r"cross_entropy|nll_loss|loss|criterion|CrossEntropy", re.IGNORECASE)
 _LOSS = re.compile(r"(\.loss|\[0\]|\['loss'\]|compute_loss\(\))$")
 
 
@@ -70,17 +72,19 @@ class _File:
     registry: Registry
     tokens: Evidence | None
     ignored: Evidence | None
+    rows: bool
     is_switched: bool
     asks_version: bool
 
     @classmethod
     def of(cls, module: Module, registry: Registry) -> _File:
         tokens = ignored = None
-        switched = versioned = False
+        switched = versioned = rows = False
         for node in walk(module.body):
-            word = _word(node)
-            if tokens is None and word and (match := _TOKENS.search(word)):
-                tokens = Evidence(f"the model counts tokens ({match.group(1)})", node.node)
+            for word in _words(node):
+                rows = rows or bool(_ROWS.search(word))
+                if tokens is None and (match := _TOKENS.search(word)):
+                    tokens = Evidence(f"the model counts tokens ({match.group(1)})", node.node)
             if ignored is None and isinstance(node, ir.Unary) and node.operator == "-":
                 operand = node.operand
                 if isinstance(operand, ir.Constant) and operand.value == 100:
@@ -89,7 +93,7 @@ class _File:
                 switched |= any(isinstance(t, ir.Attribute) and t.name in _SWITCHES for t in node.targets)
             if isinstance(node, ir.If | ir.Conditional):
                 versioned |= any(_asks_version(part) for part in walk(node.test))
-        return cls(module, registry, tokens, ignored, switched, versioned)
+        return cls(module, registry, tokens, ignored, rows, switched, versioned)
 
 
 # ------------------------------------------------------------------------------------------- which classes
@@ -130,6 +134,15 @@ def _asks_version(node: object) -> bool:
     return word == "__version__" or ("version" in word.lower() and "transformers" in word.lower())
 
 
+def _words(node: object) -> list[str]:
+    """The words of a node that can name a model: an imported Trainer alone does not, until a class derives from it."""
+    if isinstance(node, ir.Import):
+        targets = [target.rpartition(".")[2] for _, target in node.bindings]
+        return [name for name in targets if not name.endswith("Trainer")]
+    word = _word(node)
+    return [word] if word else []
+
+
 def _word(node: object) -> str | None:
     if isinstance(node, ir.Name):
         return node.id
@@ -167,39 +180,27 @@ def _is_read(function: ir.Function, name: str) -> bool:
 
 def _hands_on_extras(function: ir.Function, extras: str) -> bool:
     """Whether the kwargs, with the count still among them, go anywhere, or the count is taken out of them."""
+    idle: set[int] = set()
     removed = False
     for node in walk(function.body):
-        if isinstance(node, ir.Evaluate) and isinstance(node.value, ir.Call):
-            call = node.value
-            if dotted(call.function) == f"{extras}.pop" and _first_word(call) == COUNT:
-                removed = True
-                continue
-    idle = {id(part) for part in _idle_parts(function, extras)}
-    for node in walk(function.body):
-        if id(node) in idle:
-            continue
-        if isinstance(node, ir.Constant) and node.value == COUNT:
-            return True
-        if isinstance(node, ir.Name) and node.id == extras and not removed:
-            return True
-    return False
+        if isinstance(node, ir.Evaluate) and _takes(node.value, extras) == COUNT:
+            removed = True
+            idle.update(id(part) for part in walk(node.value))
+        elif (key := _takes(node, extras)) is not None and key != COUNT:
+            idle.update(id(part) for part in walk(node))
+    reads = [node for node in walk(function.body) if id(node) not in idle]
+    if any(isinstance(node, ir.Constant) and node.value == COUNT for node in reads):
+        return True
+    return not removed and any(isinstance(node, ir.Name) and node.id == extras for node in reads)
 
 
-def _idle_parts(function: ir.Function, extras: str) -> list[object]:
-    """What only looks at other keys of the kwargs, or removes the count from them."""
-    found: list[object] = []
-    for node in walk(function.body):
-        if isinstance(node, ir.Evaluate) and isinstance(node.value, ir.Call):
-            call = node.value
-            if dotted(call.function) == f"{extras}.pop" and _first_word(call) == COUNT:
-                found += walk(call)
-        elif isinstance(node, ir.Call) and dotted(node.function) in (f"{extras}.get", f"{extras}.pop"):
-            if _first_word(node) not in (COUNT, None):
-                found += walk(node.function)
-        elif isinstance(node, ir.Subscript) and dotted(node.value) == extras:
-            if isinstance(node.index, ir.Constant) and node.index.value != COUNT:
-                found += walk(node.value)
-    return found
+def _takes(node: object, extras: str) -> str | None:
+    """The key that `kwargs.get("key")`, `kwargs.pop("key", None)` or `kwargs["key"]` looks at."""
+    if isinstance(node, ir.Call) and dotted(node.function) in (f"{extras}.get", f"{extras}.pop"):
+        return _first_word(node)
+    if isinstance(node, ir.Subscript) and dotted(node.value) == extras and isinstance(node.index, ir.Constant):
+        return str(node.index.value)
+    return None
 
 
 def _first_word(call: ir.Call) -> str | None:
@@ -224,11 +225,15 @@ def _is_docstring(statement: ir.Statement) -> bool:
 
 
 def _judge(view: ClassView, function: ir.Function, how: str, file: _File) -> Violation | None:
-    program = Program(file.module, file.registry, Relevance.of(file.module.body))
+    body = file.module.body
+    if not any(statement is view.definition for statement in body):  # in a function, or under an `if`
+        body = (*body, view.definition)
+    program = Program(replace(file.module, body=body), file.registry, Relevance.of(body))
     returned = run_method(program, view.definition, function, {"return_outputs": False}, data="inputs")
     if returned is None:
         return None
-    evidence, assumptions = _evidence(returned, file)
+    written = " ".join(file.module.syntax.text(call) for call in _loss_calls(view, function))
+    evidence, assumptions = _evidence(returned, written, file)
     if evidence is None:
         return None
     return Violation(
@@ -241,19 +246,40 @@ def _judge(view: ClassView, function: ir.Function, how: str, file: _File) -> Vio
     )
 
 
-def _evidence(returned: Returned, file: _File) -> tuple[Evidence | None, tuple[str, ...]]:
-    """Why the returned loss is a mean over tokens, and what that rests on."""
+def _loss_calls(view: ClassView, function: ir.Function) -> list[ir.NodeId]:
+    """The calls of losses in the method and in methods of its class that it calls: their arguments show positions."""
+    found: list[ir.NodeId] = []
+    for node in walk(function.body):
+        if not isinstance(node, ir.Call):
+            continue
+        name = dotted(node.function) or ""
+        if name.startswith("self.") and (helper := view.method(name[5:])) is not None and helper is not function:
+            found += [each.node for each in walk(helper.body) if isinstance(each, ir.Call) and _is_loss_call(each)]
+        elif _is_loss_call(node):
+            found.append(node.node)
+    return found
+
+
+def _is_loss_call(call: ir.Call) -> bool:
+    called = call.function.function if isinstance(call.function, ir.Call) else call.function
+    return bool(_LOSS_NAME.search(dotted(called) or ""))
+
+
+def _evidence(returned: Returned, written: str, file: _File) -> tuple[Evidence | None, tuple[str, ...]]:
+    """Why the returned loss is a mean over tokens, and what that rests on; `written` is the text of its loss calls."""
     for site, coefficient in returned.terms:
-        evidence = _token_mean(site, coefficient, file)
+        evidence = _token_mean(site, coefficient, written, file)
         if evidence is not None:
             return evidence, ()
     hidden = [site.text for site, _ in returned.terms if site.reduction == "unknown"] + list(returned.hidden)
+    if any("label_smoother(" in text for text in hidden):
+        return Evidence("the label smoother divides by the targets that are not ignored"), ()
     if any(_LOSS.search(text) for text in hidden):
         return file.tokens, (HIDDEN,)
     return None, ()
 
 
-def _token_mean(site: Site, coefficient: Num, file: _File) -> Evidence | None:
+def _token_mean(site: Site, coefficient: Num, written: str, file: _File) -> Evidence | None:
     if not site.separable or any(fact.name == "product" for fact in site.facts):
         return None
     if site.reduction == "sum":
@@ -263,29 +289,24 @@ def _token_mean(site: Site, coefficient: Num, file: _File) -> Evidence | None:
     if site.reduction != "mean" and site.reduction != "batchmean":
         return None
     facts = {fact.name: fact for fact in site.facts}
-    text = file.module.syntax.text(site.node) if site.node >= 0 else ""
     if site.count is Count.WEIGHTED_TARGETS or "class weights" in facts:
         return Evidence("the loss divides by the class weights of the targets present", site.node)
     if "ignore_index" in facts:
         return Evidence("targets equal to ignore_index are not counted", site.node)
     if site.count is Count.VALID_TARGETS and site.call:
-        return _index_targets(site, text, file)
+        return _index_targets(site, written, file)
     if "selection" in facts and (site.call or _SELECTED.search(site.text)):
         return Evidence("the loss is taken over selected elements only", facts["selection"].node)
     return None
 
 
-def _index_targets(site: Site, text: str, file: _File) -> Evidence | None:
+def _index_targets(site: Site, written: str, file: _File) -> Evidence | None:
     """Class indices with one target a position, not one a row."""
     target = dict(site.arguments).get("target", "")
-    if not _FLAT.search(target) and not _POSITIONS.search(text):
+    if not _FLAT.search(target) and not _POSITIONS.search(written):
         return None
     if "[[...]]" in target:
         return Evidence("labels are shifted, and those of -100 are not counted", site.node)
-    if _OF_ROWS.search(text):  # `view(-1, num_labels)` is written for one label a row, too
-        return file.ignored if file.ignored is not None else _named_tokens(file)
+    if file.rows or _OF_ROWS.search(written):  # `view(-1, num_labels)` is written for one label a row, too
+        return file.ignored if file.ignored is not None else file.tokens
     return Evidence("targets are flattened, and those of -100 are not counted", site.node)
-
-
-def _named_tokens(file: _File) -> Evidence | None:
-    return file.tokens
