@@ -40,9 +40,9 @@ def _rank(rank: int, world: int, folder: str, jobs: list[Job]) -> None:
     finally:
         torch.distributed.destroy_process_group()
     (pathlib.Path(folder) / f"rank{rank}.json").write_text(json.dumps(answers))
-    # About one run in six, torch aborts in its own threads when the interpreter ends ("terminate called without an active
-    # exception", torch 2.13 on CPU), with the group destroyed and the answer written. So end without that; a rank that
-    # fails earlier still raises in the parent, which reads every rank's answer.
+    # Now and then torch 2.13 aborts in its own threads when the interpreter ends ("terminate called without an active
+    # exception"), with the group destroyed and the answer written. So end without that; a rank that fails earlier
+    # still raises in the parent, which also reads every rank's answer.
     os._exit(0)
 
 

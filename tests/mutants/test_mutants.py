@@ -49,6 +49,19 @@ def test_distributed_loops_equal_the_full_batch_of_all_ranks_and_mutants_do_not(
     assert not any("Error" in answer[0] for answer in found.values())
 
 
+def test_a_rank_that_dies_is_an_error_and_never_an_answer() -> None:
+    import torch
+
+    from tests.mutants.ranks import available, differences_on_ranks
+
+    if not available():
+        pytest.skip("torch has no gloo here")
+    (base,) = (base for base in BASES if base.name == "pre-count under DDP")
+    dies = "import os\n\ndef train(net, loader, optimizer, k, max_norm):\n    os._exit(3)\n"
+    with pytest.raises(torch.multiprocessing.ProcessExitedException):
+        differences_on_ranks([(dies, "train", base.features)])
+
+
 def test_no_mutant_is_called_safe_and_every_right_loop_is() -> None:
     if certificate_level(source(BASES[0])) is None:
         pytest.skip("the certificate has no entry for a bare text yet: see certificate_level")
