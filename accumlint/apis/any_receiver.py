@@ -34,6 +34,13 @@ def switched(on: bool) -> tuple[Effect, ...]:
 
 
 ROWS = (
+    Row(  # `strategy.backward(loss)`: an object that is no loss itself runs the backward of the one it is given
+        f"{ANY}.backward_of",
+        "loss, *args, **kwargs",
+        "torch 2.13.0, _tensor.py",
+        (Backward(Arg("loss")),),
+        assumes=("a wrapper's backward divides the loss by nothing",),
+    ),
     Row(f"{ANY}.zero_grad", "set_to_none=True", "torch 2.13.0, nn/modules/module.py", (Clear(Receiver()),)),
     Row(f"{ANY}.train", "mode=True", "torch 2.13.0, nn/modules/module.py", (Yields(Receiver()),)),
     Row(f"{ANY}.eval", "", "torch 2.13.0, nn/modules/module.py", (Yields(Receiver()),)),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from accumlint.reading import ir
+from accumlint.semantics.arithmetic import STEPS_NAME
 from accumlint.semantics.expressions import Expressions
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.relevance import ends_in, has_jump, leaves_program
@@ -42,6 +45,9 @@ class Branches(Expressions):
         skips = any(isinstance(s, ir.Continue) for s in node.body)
         if isinstance(test, Opaque) and test.wants and (then or orelse or skips or control):
             self.learn_from(test)
+        accumulates = means_accumulation(path_of(test))
+        if accumulates is not None:
+            return self.choose(test, node.node, relevant=False, default=accumulates)
         if leaves_program(node.body):
             return False
         if leaves_program(node.orelse):
@@ -106,3 +112,14 @@ class Branches(Expressions):
                 return
         if fallback is not None:
             self.execute(fallback.body, frame)
+
+
+_ONE_STEP = re.compile(r"(\S+) (==|<=|<|>|!=|>=) ([12])$")
+
+
+def means_accumulation(text: str) -> bool | None:
+    """The answer of `accum > 1`, `accum == 1` where it is about a number of steps: this run accumulates."""
+    asked = _ONE_STEP.fullmatch(text)
+    if asked is None or not STEPS_NAME.search(asked[1]):
+        return None
+    return {"==": False, "<=": False, "<": False, ">": True, "!=": True, ">=": True}[asked[2]]

@@ -189,12 +189,30 @@ class Calls(Functions):
                 self.trace.exempt = self.trace.exempt or "an optimizer of its own kind"
         if row is None and not (isinstance(target, Object) and target.role not in (None, Role.MODEL)):
             row = registry.by_method(name)
+        if name == "backward" and not self._is_loss(target) and any(self._is_loss(v) for v in arguments.values):
+            if not (isinstance(target, Object) and target.canonical and registry.method(target.canonical, name)):
+                row = registry.find("accumlint.AnyReceiver.backward_of")
+                arguments = self._unsure_losses(arguments)
         if row is not None:
             call = self.library_call(row, target, arguments, node, frame)
             if written is not None:
                 call.written["self"] = written
             return self.perform(call)
         return self._unknown_method(target, name, arguments, node)
+
+    def _unsure_losses(self, arguments: Arguments) -> Arguments:
+        """Losses handed to a wrapper that may divide them: their reduction counts as not seen."""
+
+        def unsure(value: Value) -> Value:
+            if not isinstance(value, Form):
+                return value
+            terms = tuple(
+                (replace(s, reduction="unknown" if s.reduction == "mean" else s.reduction), c) for s, c in value.terms
+            )
+            return replace(value, terms=terms)
+
+        keywords = {name: unsure(value) for name, value in arguments.keywords.items()}
+        return replace(arguments, positional=[unsure(value) for value in arguments.positional], keywords=keywords)
 
     def as_object(
         self, receiver: Value, name: str, arguments: Arguments, written: ir.Expression | None = None

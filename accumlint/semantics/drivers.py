@@ -16,7 +16,7 @@ from accumlint.semantics.attributes import Machine
 from accumlint.semantics.calls import Arguments
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.machine import LoopState, Program, Raised, ReturnFrom, Stopped
-from accumlint.semantics.relevance import called_name, nodes_of
+from accumlint.semantics.relevance import called_name, followed_name, nodes_of
 from accumlint.semantics.values import (
     Canonical,
     ClassValue,
@@ -96,7 +96,7 @@ def _candidates(
             if isinstance(node, ir.Class):
                 yield from _candidates(node.body, node, outer)
             elif isinstance(node, ir.Function):
-                calls = frozenset(called_name(n) for s in node.body for n in walk(s) if isinstance(n, ir.Call))
+                calls = frozenset(followed_name(n) for s in node.body for n in walk(s) if isinstance(n, ir.Call))
                 yield _Candidate(node, owner, outer, frozenset(_backwards(node.body, inner=True)), calls)
                 yield from _candidates(node.body, owner, node)
 

@@ -62,7 +62,7 @@ class Relevance:
                         found.add(name)
                     elif name == "update" and "scaler" in receiver_text(node):
                         found.add("update")
-                    elif name in self.functions:
+                    elif (name := followed_name(node)) in self.functions:
                         if name in seen:
                             complete = False
                             continue
@@ -120,6 +120,20 @@ def called_name(call: ir.Call) -> str:
     if isinstance(call.function, ir.Attribute):
         return call.function.name
     return call.function.id if isinstance(call.function, ir.Name) else ""
+
+
+_COMMON = frozenset({"train", "eval", "forward", "to", "update", "save", "load", "log", "reset", "close", "get", "run"})
+"""Method names that other objects have too: `model.train()` is not the file's own `train`."""
+
+
+def followed_name(call: ir.Call) -> str:
+    """The name under which a call may reach a function of the file, or "": only `self.train()` can be its `train`."""
+    name = called_name(call)
+    if isinstance(call.function, ir.Attribute) and name in _COMMON:
+        receiver = receiver_text(call)
+        own = receiver in ("self", "cls") or not any(w in receiver for w in ("model", "net", "module", "self"))
+        return name if own else ""
+    return name
 
 
 def receiver_text(call: ir.Call) -> str:
