@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from accumlint.source.text import SourceText
 
 
+LARGEST_TEXT = 4_000_000
+"""Characters of a file that is still read; generated files beyond it are refused, not skipped in silence."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What the pipeline needs to know; selection, suppression and output are the faces' business.
@@ -41,7 +45,14 @@ def check_source(source: SourceText | NotebookText, options: Options | None = No
     """Check one file or notebook. Never raises for bad input: `FileReport.problems` says what was wrong."""
     options = options or Options()
     report = FileReport(source.filename)
+    if len(source.text) > LARGEST_TEXT:
+        size, limit = len(source.text) / 1e6, LARGEST_TEXT / 1e6
+        report.problems.append(Problem(source.filename, f"too large: {size:.1f} MB, the limit is {limit:.0f} MB"))
+        return report
     if not may_train(source.text.encode("utf-8", "replace")):
+        refused = _refused(source)
+        if refused is not None:
+            report.problems.append(refused)
         return report
     from accumlint.reading.read import ReadError, read_module
 
@@ -60,6 +71,25 @@ def check_source(source: SourceText | NotebookText, options: Options | None = No
 
         attach_repairs(source, module, judged, report, strategy=options.strategy, confirm=options.confirm)
     return report
+
+
+def _refused(source: SourceText | NotebookText) -> Problem | None:
+    """A file without a training loop is only parsed: one that cannot be parsed must not look like a clean one."""
+    import ast
+    import warnings
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(source.text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        from accumlint.reading.read import ReadError, read_module
+
+        try:
+            read_module(source.text, source.filename)
+        except ReadError as error:
+            return Problem(source.filename, error.message, error.line, error.column)
+    return None
 
 
 def judge_module(module: Module, report: FileReport | None = None) -> list[Judged]:

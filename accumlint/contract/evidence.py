@@ -93,7 +93,7 @@ def judge_counts(
     if told is not None:
         return told
     batches = _by_batches(trace, microbatches)
-    token_level = _is_token_level(site)
+    token_level = _is_token_level(site) and not (facts.rows_only and site.reduction == "unknown")
     if (
         token_level
         and facts.padding is not None
