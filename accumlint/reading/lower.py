@@ -9,16 +9,13 @@ from __future__ import annotations
 import libcst as cst
 
 from accumlint.reading import ir
+from accumlint.reading.statements import lower_statements
 from accumlint.reading.syntax import ConcreteSyntax
-from accumlint.reading.table import Table, TooDeepError
-
-__all__ = ["Table", "TooDeepError", "lower_module"]
+from accumlint.reading.table import Table
 
 
 def lower_module(module: cst.Module) -> tuple[tuple[ir.Statement, ...], ConcreteSyntax]:
     """Lower every statement of `module`. Raises `TooDeepError` for nesting beyond `table.MAX_DEPTH`."""
-    from accumlint.reading.statements import lower_statements
-
     table = Table()
     body = lower_statements(table, module.body)
     return body, ConcreteSyntax(module, table.nodes)

@@ -6,13 +6,18 @@ A file that CPython accepts and the concrete parser does not (or the reverse) is
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import libcst as cst
 
-from accumlint.reading.lower import TooDeepError, lower_module
+from accumlint.reading.depth import check_depth
+from accumlint.reading.lower import lower_module
 from accumlint.reading.program import Module
+from accumlint.reading.table import TooDeepError
 
 TOO_DEEP = "nested too deeply"
 NEWLINE = re.compile(r"\r\n?|\n")
@@ -46,13 +51,28 @@ def read_module(text: str, filename: str, name: str = "") -> Module:
         before = NEWLINE.split(text[: text.index("\0")])
         raise ReadError("contains a null byte", len(before), len(before[-1]))
     try:
-        concrete = _parse(text, lines)
-        body, syntax = lower_module(concrete)
+        check_depth(text)
+        with _no_collection():
+            body, syntax = lower_module(_parse(text, lines))
     except TooDeepError:
         raise ReadError(TOO_DEEP) from None
     except RecursionError:
         raise ReadError(TOO_DEEP) from None
+    except SyntaxError as refused:
+        raise _refused(lines, refused) from None
     return Module(filename, body, syntax, name, lines)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Trees are all that is made here and none is dropped: searching them for garbage costs a quarter of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _parse(text: str, lines: list[str]) -> cst.Module:
@@ -78,20 +98,27 @@ def _syntax_error(text: str, lines: list[str], error: cst.ParserSyntaxError) -> 
         return ReadError(TOO_DEEP, error.raw_line)
     inner = _INNER_POSITION.search(error.message)
     line, column = (int(inner[1]), max(int(inner[2]) - 1, 0)) if inner else (error.raw_line, error.raw_column)
-    message = "invalid syntax (libcst cannot parse it)"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ast.parse(text)
     except SyntaxError as refused:
-        message = refused.msg
-        if refused.lineno:
-            line, column = refused.lineno, max((refused.offset or 1) - 1, 0)
+        return _refused(lines, refused, line, column)
     except (RecursionError, MemoryError):
-        message = TOO_DEEP
+        return ReadError(TOO_DEEP, line)
     except ValueError as refused:
-        message = str(refused)
+        return ReadError(str(refused), line, column)
+    return _located("invalid syntax (libcst cannot parse it)", lines, line, column)
+
+
+def _refused(lines: list[str], error: SyntaxError, line: int = 1, column: int = 0) -> ReadError:
+    if error.lineno:
+        line, column = error.lineno, max((error.offset or 1) - 1, 0)
+    return _located(error.msg, lines, line, column)
+
+
+def _located(message: str, lines: list[str], line: int, column: int) -> ReadError:
     line = min(max(line, 1), len(lines))
     if message.startswith("Missing parentheses in call to") or _PYTHON_2.match(lines[line - 1]):
         message = f"looks like Python 2: {message}"
-    return ReadError(message, line, column)
+    return ReadError(message, line, min(column, len(lines[line - 1])))

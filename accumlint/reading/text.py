@@ -62,7 +62,7 @@ def _one_line(module: cst.Module, node: cst.CSTNode) -> str:
 def _join(tokens: list[str]) -> str:
     joined = ""
     for token in tokens:
-        if token.isspace() and (not joined or joined[-1] in "([{ "):
+        if token == " " and (not joined or joined[-1] in "([{ "):
             continue
         if token in (")", "]", "}") and joined.endswith(" "):
             joined = joined[:-1]
@@ -88,7 +88,7 @@ def _tokens(code: str) -> list[str]:
         if found.lastgroup == "string":
             tokens.append(_BLANK.sub(" ", found[0]) if "\n" in found[0] else found[0])
         elif found.lastgroup == "blank":
-            tokens.append(found[0] if not set(found[0]) & set("\r\n") else " ")
+            tokens.append(" ")
         elif found.lastgroup != "comment":
             tokens.append(found[0])
     return tokens
