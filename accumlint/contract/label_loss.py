@@ -164,23 +164,19 @@ class _Reader:
             self.reading.means.append(node)
 
     def _call(self, call: ir.Call) -> Kind:
-        inner = [self.kind(argument.value) for argument in call.arguments]
+        operands = [self.kind(argument.value) for argument in call.arguments]
+        operand = max(operands, key=lambda each: each.value, default=Kind.NOTHING)
         function = call.function
+        name = function.name if isinstance(function, ir.Attribute) else ""
         if isinstance(function, ir.Attribute):
             receiver = self.kind(function.value)
             if receiver is not Kind.NOTHING:
-                return self._reduce(function.name, receiver, call.node)
-        if not any(self._holds_labels(argument.value) for argument in call.arguments):
-            last = function.name if isinstance(function, ir.Attribute) else ""
-            operand = inner[0] if inner else Kind.NOTHING
-            return self._reduce(last, operand, call.node) if operand is not Kind.NOTHING else Kind.NOTHING
+                return self._reduce(name, receiver, call.node)
+        if dotted(function) == "dict" or not any(self._holds_labels(argument.value) for argument in call.arguments):
+            return self._reduce(name, operand, call.node)
         kind = self._loss_call(call)
-        if kind is None:
-            if dotted(function) == "dict":  # only collects arguments
-                return Kind.NOTHING
-            kind = max(inner, key=lambda each: each.value, default=Kind.NOTHING)
         self.reading.counted |= self._passes_count(call)
-        return kind
+        return self._reduce(name, operand, call.node) if kind is None else kind
 
     def _reduce(self, name: str, kind: Kind, node: ir.NodeId) -> Kind:
         """A method or function of the tensor library on a loss: means and sums reduce, all others keep it."""

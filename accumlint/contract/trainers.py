@@ -293,10 +293,10 @@ def _token_mean(site: Site, coefficient: Num, written: str, file: _File) -> Evid
         return Evidence("the loss divides by the class weights of the targets present", site.node)
     if "ignore_index" in facts:
         return Evidence("targets equal to ignore_index are not counted", site.node)
-    if site.count is Count.VALID_TARGETS and site.call:
-        return _index_targets(site, written, file)
     if "selection" in facts and (site.call or _SELECTED.search(site.text)):
         return Evidence("the loss is taken over selected elements only", facts["selection"].node)
+    if site.count is Count.VALID_TARGETS and site.call:
+        return _index_targets(site, written, file)
     return None
 
 
