@@ -1,8 +1,10 @@
-"""Fill the generated parts of README.md and docs/ from the tool itself. Usage: python scripts/generate_docs.py [--check]
+"""Fill the generated parts of README.md, docs/ and mkdocs.yml from the tool itself.
+
+Usage: python scripts/generate_docs.py [--check]
 
 A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. NAME is `rules` (the table of rules),
-`configuration` (the keys of [tool.accumlint]), `options` (the help of `accumlint check`) or `run ARGUMENTS` (what
-`accumlint ARGUMENTS` prints). With --check nothing is written: exit 1 if a file is not up to date.
+`nav` (their pages in the site's navigation), `configuration` (the keys of [tool.accumlint]), `options` (the help of
+`accumlint check`) or `run ARGUMENTS` (what `accumlint ARGUMENTS` prints). With --check nothing is written: exit 1 if a file is not up to date.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ PART = re.compile(r"(<!-- generated: (?P<name>.+?) -->\n)(?P<text>.*?)(<!-- end 
 
 def files() -> list[Path]:
     """The hand-written pages that may hold generated parts."""
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "README.md", ROOT / "mkdocs.yml", *sorted((ROOT / "docs").glob("*.md"))]
     return [page for page in pages if "<!-- generated: " in page.read_text(encoding="utf-8")]
 
 
@@ -32,6 +34,8 @@ def text_of(name: str, page: Path) -> str:
     match name.split():
         case ["rules"]:
             return rules("docs/rules/" if page.parent == ROOT else "rules/")
+        case ["nav"]:
+            return nav()
         case ["configuration"]:
             return configuration()
         case ["options"]:
@@ -50,6 +54,14 @@ def rules(folder: str) -> str:
         default = "opt-in" if rule.opt_in else "on"
         rows.append(f"| [{rule.code}]({folder}{rule.code}.md) | {rule.name} | {rule.summary} | {default} |")
     return "\n" + "\n".join(rows) + "\n\n"
+
+
+def nav() -> str:
+    """The pages of the rules, in the indentation that mkdocs.yml has there."""
+    from accumlint.rules.registry import all_rules
+
+    pages = ["rules/index.md", *(f"{rule.code} {rule.name}: rules/{rule.code}.md" for rule in all_rules())]
+    return "".join(f"      - {page}\n" for page in pages) + "      # "
 
 
 def configuration() -> str:
