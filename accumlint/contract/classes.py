@@ -97,6 +97,17 @@ class FileNames:
         return ClassView(definition, tuple(lineage), tuple(dict.fromkeys(outside)))
 
 
+def configured_steps(module: Module) -> int | None:
+    """The literal that the file gives to `gradient_accumulation_steps`, if it is one and the same everywhere."""
+    found: set[object] = set()
+    for node in walk(module.body):
+        if isinstance(node, ir.Call):
+            given = [each.value for each in node.arguments if each.keyword == "gradient_accumulation_steps"]
+            found.update(each.value if isinstance(each, ir.Constant) else None for each in given)
+    steps = found.pop() if len(found) == 1 else None
+    return steps if isinstance(steps, int) and steps > 1 else None
+
+
 def _method(definition: ir.Class, name: str) -> ir.Function | None:
     found = [each for each in definition.body if isinstance(each, ir.Function) and each.name == name]
     return found[-1] if found else None

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from accumlint.apis.flagged_heads import FLAGGED
 from accumlint.apis.heads import find_head
 from accumlint.apis.language import Count
 from accumlint.apis.registry import Registry
-from accumlint.contract.classes import ClassView, FileNames
+from accumlint.contract.classes import ClassView, FileNames, configured_steps
 from accumlint.contract.label_loss import COUNT, Context, read_losses
 from accumlint.contract.verdict import Clause, Confidence, Evidence, Violation
 from accumlint.reading import ir
@@ -33,9 +34,12 @@ def check_heads(module: Module, registry: Registry) -> list[Violation]:
     candidates = list(_forwards(module))
     if not candidates:
         return []
+    if _told_from_outside(module):
+        return []
     names = FileNames.of(module)
+    steps = configured_steps(module)
     found = (_check(names.view(each), forward, names, registry) for each, forward in candidates)
-    return [violation for violation in found if violation is not None]
+    return [replace(violation, steps=steps) for violation in found if violation is not None]
 
 
 def _forwards(module: Module) -> Iterator[tuple[ir.Class, ir.Function]]:
@@ -64,6 +68,16 @@ def _check(view: ClassView, forward: ir.Function, names: FileNames, registry: Re
         assumptions=assumptions,
         confidence=Confidence.ASSUMED if assumptions else Confidence.PROVED,
         other=reading.means[0],
+    )
+
+
+def _told_from_outside(module: Module) -> bool:
+    """`model.accepts_loss_kwargs = ...`, `trainer.model_accepts_loss_kwargs = ...`: the file settles it itself."""
+    return any(
+        isinstance(target, ir.Attribute) and target.name in (FLAG, f"model_{FLAG}") and dotted(target.value) != "self"
+        for node in walk(module.body)
+        if isinstance(node, ir.Assign)
+        for target in node.targets
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from accumlint.apis.language import Count
 from accumlint.apis.registry import Registry
-from accumlint.contract.classes import ClassView, FileNames
+from accumlint.contract.classes import ClassView, FileNames, configured_steps
 from accumlint.contract.verdict import Clause, Confidence, Evidence, Violation
 from accumlint.reading import ir
 from accumlint.reading.program import Module
@@ -29,7 +29,7 @@ HIDDEN = "the model's own loss is a mean over tokens"
 _LIBRARIES = ("transformers", "trl", "adapters", "optimum")
 _SWITCHES = frozenset({"model_accepts_loss_kwargs", "loss_is_scaled_for_ga", "accepts_loss_kwargs"})
 _OWN_DIVISION = frozenset({"current_gradient_accumulation_steps", "gradient_accumulation_steps"})
-_OWN_COUNT = ("training_step", "get_batch_samples", "_get_num_items_in_batch")
+_OWN_COUNT = ("get_batch_samples", "_get_num_items_in_batch")
 _TOKENS = re.compile(
     r"(CausalLM|Seq2SeqLM|MaskedLM|LMHeadModel|TokenClassification|ForConditionalGeneration|LanguageModeling"
     r"|ForSeq2Seq|SFTTrainer|Seq2SeqTrainer|FastLanguageModel)"
@@ -41,7 +41,7 @@ _ROWS = re.compile(r"(Sequence|Image|Audio|Video)Classification|MultipleChoice")
 _COUNTS = re.compile(r"sum\(|numel|count|len\(|tokens")
 _SELECTED = re.compile(r"\]\.(nan)?mean\(")
 _LOSS_NAME = re.compile(r"cross_entropy|nll_loss|loss|criterion|CrossEntropy", re.IGNORECASE)
-_LOSS = re.compile(r"(\.loss|\[0\]|\['loss'\]|compute_loss\(\))$")
+_OWN_LOSS = frozenset({".loss", "[0]", "['loss']"})
 
 
 def check_trainers(module: Module, registry: Registry) -> list[Violation]:
@@ -119,6 +119,13 @@ def _divides_itself(view: ClassView, file: _File) -> bool:
     if file.is_switched or file.asks_version or any(view.sets(name) for name in _SWITCHES):
         return True
     if any(view.method(name) is not None for name in _OWN_COUNT):
+        return True
+    step = view.method("training_step")
+    if step is not None and "training_step" not in {
+        node.function.name
+        for node in walk(step.body)
+        if isinstance(node, ir.Call) and isinstance(node.function, ir.Attribute)
+    }:
         return True
     scaled = [file.registry.attribute(f"trl.{b.rpartition('.')[2]}", "loss_is_scaled_for_ga") for b in view.outside]
     if any(getattr(value, "value", None) is False for value in scaled):
@@ -233,13 +240,15 @@ def _judge(view: ClassView, function: ir.Function, how: str, file: _File) -> Vio
     if returned is None:
         return None
     written = " ".join(file.module.syntax.text(call) for call in _loss_calls(view, function))
-    evidence, assumptions = _evidence(returned, written, file)
+    model = function.parameters[1].name if len(function.parameters) > 1 else "model"
+    evidence, assumptions = _evidence(returned, written, model, file)
     if evidence is None:
         return None
     return Violation(
         Clause.IGNORED_ITEM_COUNT,
         function.node,
         detail=how,
+        steps=configured_steps(file.module),
         evidence=(evidence,),
         assumptions=assumptions,
         confidence=Confidence.ASSUMED if assumptions else Confidence.PROVED,
@@ -265,7 +274,7 @@ def _is_loss_call(call: ir.Call) -> bool:
     return bool(_LOSS_NAME.search(dotted(called) or ""))
 
 
-def _evidence(returned: Returned, written: str, file: _File) -> tuple[Evidence | None, tuple[str, ...]]:
+def _evidence(returned: Returned, written: str, model: str, file: _File) -> tuple[Evidence | None, tuple[str, ...]]:
     """Why the returned loss is a mean over tokens, and what that rests on; `written` is the text of its loss calls."""
     for site, coefficient in returned.terms:
         evidence = _token_mean(site, coefficient, written, file)
@@ -274,9 +283,22 @@ def _evidence(returned: Returned, written: str, file: _File) -> tuple[Evidence |
     hidden = [site.text for site, _ in returned.terms if site.reduction == "unknown"] + list(returned.hidden)
     if any("label_smoother(" in text for text in hidden):
         return Evidence("the label smoother divides by the targets that are not ignored"), ()
-    if any(_LOSS.search(text) for text in hidden):
+    if any(is_model_loss(text, model) for text in hidden):
         return file.tokens, (HIDDEN,)
     return None, ()
+
+
+def is_model_loss(path: str, model: str) -> bool:
+    """Whether an access path is the loss that a call of the model, or of the Trainer's own method, returns."""
+    for called in (f"{model}(", "super().compute_loss("):
+        if path.startswith(called):
+            depth = 0
+            for place in range(len(called) - 1, len(path)):
+                depth += {"(": 1, ")": -1}.get(path[place], 0)
+                if depth == 0:
+                    rest = path[place + 1 :]
+                    return rest in _OWN_LOSS or (not rest and called.startswith("super"))
+    return False
 
 
 def _token_mean(site: Site, coefficient: Num, written: str, file: _File) -> Evidence | None:

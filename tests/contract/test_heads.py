@@ -205,6 +205,16 @@ def test_the_finding_names_the_loss_and_what_it_assumes() -> None:
     assert module.syntax.text(direct.other) == "CrossEntropyLoss()(logits, labels)"
 
 
+@pytest.mark.parametrize("line", ["model.accepts_loss_kwargs = False", "trainer.model_accepts_loss_kwargs = False"])
+def test_a_file_that_tells_the_trainer_itself(line: str) -> None:
+    assert lines(head() + f"\n\nmodel = trainer = make()\n{line}\n") == []
+
+
+def test_the_number_of_steps_is_read_off_the_arguments() -> None:
+    ((_, violation),) = check(head() + "\n\nargs = TrainingArguments(gradient_accumulation_steps=8)\n")
+    assert violation.steps == 8
+
+
 def test_flagged_names_are_whole_class_names() -> None:
     assert {"Qwen2VLModel", "EsmPreTrainedModel", "Qwen2_5_VLForConditionalGeneration"} <= FLAGGED
     assert all(name[0].isupper() and name.isidentifier() for name in FLAGGED)

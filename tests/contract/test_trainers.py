@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from accumlint.apis.registry import load
-from accumlint.contract.trainers import check_trainers, how_ignored
+from accumlint.contract.trainers import check_trainers, how_ignored, is_model_loss
 from accumlint.contract.verdict import Confidence, Violation
 from accumlint.reading import ir
 from accumlint.reading.read import read_module
@@ -264,6 +264,20 @@ REPORTED = {
                 return (loss, outputs) if return_outputs else loss
         """,
     ),
+    "a training step that hands on": (
+        "unused",
+        TOKENS,
+        """
+        class T(Trainer):
+            def training_step(self, *args, **kwargs):
+                self.calls += 1
+                return super().training_step(*args, **kwargs)
+
+            def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+                logits = model(inputs["input_ids"]).logits
+                return F.cross_entropy(logits.flatten(0, 1), inputs["labels"].flatten(), ignore_index=-100)
+        """,
+    ),
 }
 
 SILENT = {
@@ -504,6 +518,29 @@ SILENT = {
                 return (outputs.loss, outputs) if return_outputs else outputs.loss
         """,
     ),
+    "a method that is out of sight": (
+        TOKENS,
+        """
+        class T(SFTTrainer):
+            def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+                loss, metrics = self.get_batch_loss_metrics(model, inputs)
+                return (loss, metrics) if return_outputs else loss
+        """,
+    ),
+    "an own training step that divides": (
+        TOKENS,
+        """
+        class T(Trainer):
+            def training_step(self, model, inputs, num_items_in_batch=None):
+                loss = self.compute_loss(model, inputs) / 8
+                self.accelerator.backward(loss)
+                return loss.detach()
+
+            def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+                logits = model(inputs["input_ids"]).logits
+                return F.cross_entropy(logits.flatten(0, 1), inputs["labels"].flatten(), ignore_index=-100)
+        """,
+    ),
 }
 
 
@@ -561,3 +598,30 @@ def test_how_the_count_is_ignored(signature: str, body: str, how: str) -> None:
     (function,) = module.body
     assert isinstance(function, ir.Function)
     assert how_ignored(function) == how
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("model(**=inputs).loss", True),
+        ("model(**=inputs)[0]", True),
+        ("model(input_ids=inputs['a'](b)).loss", True),
+        ("super().compute_loss()[0]", True),
+        ("super().compute_loss()", True),
+        ("model(**=inputs)", False),
+        ("model(**=inputs).logits.squeeze(-1)[0]", False),
+        ("logsigmoid(model(x)[0])", False),
+        ("T.get_batch_loss_metrics(model(x))[0]", False),
+        ("model(unclosed", False),
+    ],
+)
+def test_the_loss_of_the_model_itself(path: str, answer: bool) -> None:
+    assert is_model_loss(path, "model") is answer
+
+
+def test_the_number_of_steps_is_read_off_the_arguments() -> None:
+    _, head, body = REPORTED["class weights"]
+    source = head + textwrap.dedent(body)
+    for tail, steps in (("4", 4), ("1", None), ("k", None)):
+        ((_, violation),) = check(f"{source}\n\nargs = TrainingArguments(gradient_accumulation_steps={tail})\n")
+        assert violation.steps == steps
