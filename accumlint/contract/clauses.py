@@ -177,14 +177,17 @@ def _last_division(backward: Event) -> ir.NodeId | None:
 def _manual_divisions(backward: Event) -> list[Division]:
     if backward.form is None:
         return []
-    return [division for division in backward.form.divisions if not division.divisor.text.startswith("framework: ")]
+    return [division for division in backward.form.divisions if "framework: " not in division.divisor.text]
 
 
 def _judge_double(case: Case, window: Window, weighting: Weighting, backward: Event) -> Iterator[Violation]:
     manual = _manual_divisions(backward)
     if not manual:
         return
-    framework = len(backward.form.divisions) > len(manual) if backward.form is not None else False
+    divisions = backward.form.divisions if backward.form is not None else ()
+    framework = len(divisions) > len(manual)
+    if any(division.divisor.text.startswith("unseen ") for division in divisions):
+        return  # an Accelerator made elsewhere may have no number of steps: then the hand's division is the one
     yield case.make(
         Clause.DIVIDED_TWICE,
         manual[-1].node,
@@ -292,7 +295,8 @@ def _steps_between_clears(case: Case) -> int:
         elif event.kind == CLEAR and event.gradient:
             periods.append(steps)
             steps = 0
-    return periods[0] if len(set(periods)) == 1 else 0
+    whole = periods[:-1] if len(periods) > 1 and periods[-1] < periods[0] else periods
+    return whole[0] if len(set(whole)) == 1 else 0
 
 
 def _clock_events(case: Case) -> dict[ir.NodeId, list[Event]]:

@@ -14,9 +14,8 @@ from accumlint.reading.walk import walk
 from accumlint.semantics.trace import Trace
 from accumlint.semantics.values import Site
 
-_PADDING = re.compile(
-    r"attention_mask|loss_mask|label_mask|pad_token|pad_sequence|pad_idx|padding|ignore_index|collat|IGNORE|mask_pad"
-)
+_PADDING = re.compile(r"loss_mask|label_mask|label_pad|pad_token|pad_sequence|pad_idx|ignore_index|IGNORE|mask_pad")
+_PADDED_INPUTS = re.compile(r"attention_mask|collat|padding")
 _ROWS_ONLY = re.compile(r"SequenceClassification|ImageClassification|AudioClassification|MultipleChoice")
 _BLOCKS = re.compile(r"block_size|group_texts|memmap|packed|ConstantLength", re.I)
 _FLAT = re.compile(r"\.(view|reshape|flatten|transpose|permute)\b|, 1:|\[\.\.\., 1:")
@@ -45,6 +44,7 @@ class FileFacts:
     """What the text of a file says about its data, whichever loop uses it; first place of each."""
 
     padding: Evidence | None = None
+    padded_inputs: Evidence | None = None  # speaks of the targets only where labels go to the model with the inputs
     rows_only: bool = False
     blocks: bool = False
     batch_norm: Evidence | None = None
@@ -53,6 +53,7 @@ class FileFacts:
 def read_file_facts(module: Module) -> FileFacts:
     """One pass over a module for signs of padded, masked or fixed-size data."""
     padding: Evidence | None = None
+    inputs: Evidence | None = None
     rows = blocks = False
     norm: Evidence | None = None
     for node in walk(module.body):
@@ -63,11 +64,13 @@ def read_file_facts(module: Module) -> FileFacts:
             continue
         if padding is None and _PADDING.search(word):
             padding = Evidence(f"the data is padded or masked ({word[:40]})", node.node)
+        if inputs is None and _PADDED_INPUTS.search(word):
+            inputs = Evidence(f"the data is padded or masked ({word[:40]})", node.node)
         rows = rows or bool(_ROWS_ONLY.search(word))
         blocks = blocks or bool(_BLOCKS.search(word))
         if norm is None and re.fullmatch(r"(Sync)?BatchNorm(1d|2d|3d)?", word):
             norm = Evidence(word, node.node)
-    return FileFacts(padding, rows, blocks, norm)
+    return FileFacts(padding, inputs, rows, blocks, norm)
 
 
 def _word(node: object) -> str | None:
@@ -93,14 +96,17 @@ def judge_counts(
     if told is not None:
         return told
     batches = _by_batches(trace, microbatches)
+    padding = facts.padding
+    if padding is None and any(fact.name == "labels argument" for fact in site.facts):
+        padding = facts.padded_inputs
     token_level = _is_token_level(site) and not (facts.rows_only and site.reduction == "unknown")
     if (
         token_level
-        and facts.padding is not None
+        and padding is not None
         and batches.spread is not Spread.EQUAL
         and not _is_fixed(trace, microbatches)
     ):
-        return Judgement(Spread.TARGETS, (facts.padding,))
+        return Judgement(Spread.TARGETS, (padding,))
     return batches
 
 
@@ -124,7 +130,7 @@ def _told_by_loss(site: Site, *, counted: bool) -> Judgement | None:
 def _is_token_level(site: Site) -> bool:
     """Whether a loss may skip targets by its default: index targets with several positions a row, or unseen."""
     if site.reduction == "unknown":
-        labelled = any(fact.name == "labels" for fact in site.facts)
+        labelled = any(fact.name in ("labels", "labels argument") for fact in site.facts)
         return labelled or "label" in site.text or ".loss" in site.text or "[0]" in site.text
     if site.count in (Count.VALID_TARGETS, Count.WEIGHTED_TARGETS):
         target = dict(site.arguments).get("target", "")

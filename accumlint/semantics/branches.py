@@ -76,7 +76,8 @@ class Branches(Expressions):
         if touches_loss:
             return self.choose(test, node.node, relevant=not data, default=not data)
         unbound = any(f is None for f in found.values())
-        return self.choose(test, node.node, relevant=False, default=unbound)
+        overwrites = not data and "update" in self.program.relevance.called(node.body)
+        return self.choose(test, node.node, relevant=False, default=unbound or overwrites)
 
     def learn_from(self, test: Opaque) -> None:
         """Learn the number of accumulation steps from a test that guards events."""

@@ -34,6 +34,7 @@ from accumlint.semantics.values import (
     path_of,
 )
 
+_PRODUCTS = frozenset({"matmul", "mm", "bmm", "einsum", "cdist", "cosine_similarity"})
 _LOSS_WORDS = ("loss", "cross_entropy", "criterion", "nll", "kl_div")
 
 
@@ -190,7 +191,8 @@ class Calls(Functions):
         if row is None and not (isinstance(target, Object) and target.role not in (None, Role.MODEL)):
             row = registry.by_method(name)
         if name == "backward" and not self._is_loss(target) and any(self._is_loss(v) for v in arguments.values):
-            if not (isinstance(target, Object) and target.canonical and registry.method(target.canonical, name)):
+            known = isinstance(target, Object) and target.canonical
+            if not known or row is None:
                 row = registry.find("accumlint.AnyReceiver.backward_of")
                 arguments = self._unsure_losses(arguments)
         if row is not None:
@@ -248,6 +250,8 @@ class Calls(Functions):
         facts = frozenset().union(*(facts_of(source) for source in sources))
         if name in ("masked_fill", "masked_fill_", "where") and any(isinstance(v, int) for v in arguments.positional):
             facts |= {Fact("filled", node, path)}
+        if name in _PRODUCTS and sum(carries_gradient(source) for source in sources) > 1:
+            facts |= {Fact("product", node)}
         if not result.lineage and self.loops and not isinstance(receiver, Object):
             result = replace(result, lineage=self.draw_lineage(path))
         return replace(result, gradient=gradient and not self.no_grad, facts=facts)
@@ -319,6 +323,8 @@ class Calls(Functions):
         self.note_logged("", name, arguments.values, node)
         result = self.opaque(path, *arguments.values, node=node)
         facts = frozenset().union(*(facts_of(value) for value in arguments.values)) if arguments.values else frozenset()
+        if name.rpartition(".")[2] in _PRODUCTS and sum(carries_gradient(v) for v in arguments.values) > 1:
+            facts |= {Fact("product", node)}
         own = name.startswith(".") or not name.startswith(
             ("torch", "numpy", "math", "os", "random", "time", "builtins")
         )
@@ -372,7 +378,7 @@ class Calls(Functions):
         modules = modules_of(callee) | self.module_names(callee) | result.modules
         facts = frozenset().union(*(facts_of(value) for value in arguments.values)) if arguments.values else frozenset()
         if any("label" in name for name in arguments.keywords):
-            facts |= {Fact("labels", node)}
+            facts |= {Fact("labels argument", node)}
         lineage = result.lineage | lineage_of(callee)
         if not lineage and self.loops and isinstance(callee, Opaque):
             lineage = self.draw_lineage(path)

@@ -123,6 +123,9 @@ def _update(machine: Any, receiver: Mapping, arguments: Arguments, node: ir.Node
     for value in arguments.positional:
         if isinstance(value, Mapping):
             receiver.items |= value.items
+        else:  # any default may have been overwritten
+            plain = [k for k, v in receiver.items.items() if isinstance(v, bool | int | float | str | None)]
+            receiver.items.update({key: Opaque(str(key), node=node) for key in plain})
     receiver.items.update(arguments.keywords)
     return None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from accumlint.apis.language import Role
+from accumlint.apis.language import Role, Row
 from accumlint.reading import ir
 from accumlint.reading.walk import walk
 from accumlint.semantics.attributes import Machine
@@ -82,10 +82,27 @@ def find_regions(program: Program) -> list[Region]:
         for c in relevant
         if c.outer is None
     ]
+    regions += _returning(program, candidates)
     script = frozenset(_backwards(program.module.body))
     if script:
         regions.insert(0, Region("<script>", "script", None, None, script))
     return regions
+
+
+ACCUMULATION_SETTINGS = ("accumulate_grad_batches",)
+"""Settings of a framework's own trainer that turn accumulation on; a file must name one to be judged by it."""
+
+
+def _returning(program: Program, candidates: list[_Candidate]) -> list[Region]:
+    """Methods whose returned loss a framework backpropagates, where the file itself turns accumulation on."""
+    named = program.relevance.keywords & set(ACCUMULATION_SETTINGS)
+    if not named:
+        return []
+    return [
+        Region(f"{c.owner.name}.{c.function.name}", "returned", c.function, c.owner, frozenset(), c.function.node)
+        for c in candidates
+        if c.owner is not None and not c.reach and c.function.name == "training_step"
+    ]
 
 
 def _candidates(
@@ -164,7 +181,17 @@ def start(machine: Machine, region: Region) -> None:
     instance = _instance(machine, owner)
     bound = machine.bind_method(member, instance)
     if isinstance(bound, FunctionValue):
-        run_entry(machine, bound, region, instance)
+        row = (
+            machine.program.registry.returned(instance.canonical, region.function.name)
+            if region.kind == "returned" and (isinstance(instance, Object))
+            else None
+        )
+        if row is not None and isinstance(instance, Object):
+            for name in ACCUMULATION_SETTINGS:
+                instance.attributes.setdefault(name, Opaque(name))
+            run_returning(machine, bound, instance, row)
+        else:
+            run_entry(machine, bound, region, instance)
 
 
 def _set_up(machine: Machine, body: tuple[ir.Statement, ...], module: Frame) -> None:
@@ -267,6 +294,33 @@ def run_entry(machine: Machine, callee: FunctionValue, region: Region, instance:
     machine.call_function(callee, unknown_arguments(machine, callee, skip), -1)
     if isinstance(instance, Object) and _is_step(machine):
         _drive(machine, callee, skip)
+
+
+def run_returning(machine: Machine, callee: FunctionValue, instance: Object, row: Row) -> None:
+    """Drive a method as its framework does: once a microbatch, and the framework acts on what it returns."""
+    machine.assume("the Trainer calls it once for each batch of a finite loader")
+    if isinstance(callee.function, ir.Function):
+        loop = LoopState(callee.function.node, "driver", is_data=True)
+        machine.loops.append(loop)
+        length = 2 * machine.knowledge.window + 2
+        try:
+            for turn in range(length):
+                loop.iteration, loop.is_last = turn, turn == length - 1
+                arguments = unknown_arguments(machine, callee, 1)
+                for name, value in list(arguments.keywords.items()):
+                    if isinstance(value, Opaque):
+                        arguments.keywords[name] = _fresh(machine, name, value, turn)
+                value = machine.call_function(callee, arguments, -1)
+                given = machine.library_call(row, instance, Arguments([value]), _return_node(callee.function), None)
+                machine.apply(given)
+        finally:
+            machine.loops.pop()
+
+
+def _return_node(function: ir.Function) -> ir.NodeId:
+    """Where the framework's backward is reported: the last `return` with a value, else the `def`."""
+    found = [node.node for node in walk(function.body, into_scopes=False) if isinstance(node, ir.Return) and node.value]
+    return found[-1] if found else function.node
 
 
 def _is_step(machine: Machine) -> bool:

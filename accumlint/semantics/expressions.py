@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from accumlint.reading import ir
+from accumlint.semantics.arithmetic import STEPS_NAME
 from accumlint.semantics.comparisons import Comparisons
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.machine import Stopped
@@ -245,6 +246,8 @@ class Expressions(Comparisons):
                 continue
             name = self.evaluate(key, frame)
             if isinstance(name, _PLAIN):
+                if isinstance(name, str) and value == 1 and STEPS_NAME.search(name):
+                    value = Opaque(name, node=node.node)  # a default of one step is there to be overwritten
                 result.items[name] = value
             else:
                 result.rest = value

@@ -9,7 +9,7 @@ from accumlint.reading import ir
 from accumlint.semantics.expressions import GeneratorLeft
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.loops import Loops
-from accumlint.semantics.machine import DEPTH_BUDGET, ReturnFrom
+from accumlint.semantics.machine import DEPTH_BUDGET, Raised, ReturnFrom
 from accumlint.semantics.values import (
     ClassValue,
     Form,
@@ -65,6 +65,10 @@ class Functions(Loops):
                 self.execute(function.body, frame)
             except ReturnFrom as returned:
                 return returned.value
+            except Raised as raised:
+                if raised.kind != "NotImplementedError":
+                    raise
+                return self.opaque(f"{callee.name}(...)", *arguments.values, node=node)  # a subclass defines it
             return None
         finally:
             self.no_grad = before

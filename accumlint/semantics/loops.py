@@ -144,6 +144,7 @@ class Loops(Statements):
             return list(range(first, first + length))
         if isinstance(value.stop, Opaque) and isinstance(value.step, Opaque) and is_configured(value.stop):
             self._name_length(f"{value.stop.path} // {value.step.path}", length)
+            self._learn_from_size(value.stop, value.step)
         mark = tuple((loop.node, loop.iteration) for loop in self.loops)
         places: list[Value] = []
         for place in range(length):
@@ -153,6 +154,15 @@ class Loops(Statements):
             path = f"{path_of(value.start)} + {place} * {path_of(value.step)}"
             places.append(Opaque(path, frozenset({self.slices[slot]})))
         return places
+
+    def _learn_from_size(self, stop: Opaque, step: Opaque) -> None:
+        """`range(0, batch, batch // steps)` has as many slices as there are steps."""
+        if step.parts is None or step.parts[0] != "//":
+            return
+        whole, steps = step.parts[1]
+        if isinstance(whole, Opaque) and whole.path == stop.path and isinstance(steps, Opaque):
+            self.learn_steps(steps)
+            self.knowledge.lengths[f"slices of {stop.path}"] = self.knowledge.window
 
     def _name_length(self, path: str, length: int) -> None:
         """The number of slices, where the code works it out itself, is the number of microbatches of the loop."""

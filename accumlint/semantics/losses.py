@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from accumlint.apis import language as api
 from accumlint.apis.signature import Default
-from accumlint.reading import ir
 from accumlint.semantics.knowledge import Store
 from accumlint.semantics.numbers import ONE, Num, combine
 from accumlint.semantics.operands import COUPLED_NAME, Operands
@@ -101,7 +100,7 @@ class Losses(Operands):
             return
         form = loss
         if effect.divided_by is not None:
-            form = self._divided_by_framework(form, self.operand(effect.divided_by, call), call.node)
+            form = self._divided_by_framework(form, self.operand(effect.divided_by, call), call)
         self.current = self.microbatch_of(form.lineage)
         scaled = form.scaler is not None
         stores = self.reached_stores(form.modules)
@@ -128,7 +127,7 @@ class Losses(Operands):
             present = gradient.get(key)
             gradient[key] = coefficient if present is None else combine("+", present, coefficient) or coefficient
 
-    def _divided_by_framework(self, form: Form, by: Value, node: ir.NodeId) -> Form:
+    def _divided_by_framework(self, form: Form, by: Value, call: LibraryCall) -> Form:
         known = self.as_number(by)
         if known is None and isinstance(by, Opaque):
             self.learn_steps(by)
@@ -136,8 +135,9 @@ class Losses(Operands):
         if known is None or known.as_int() == 1:
             return form
         terms = tuple((site, combine("/", coefficient, known) or coefficient) for site, coefficient in form.terms)
-        divided = replace(known, text=f"framework: {known.text}")
-        return replace(form, terms=terms, divisions=(*form.divisions, Division(node, divided)))
+        unseen = isinstance(by, Opaque) and by.path.startswith(f"{path_of(call.receiver)}.")
+        divided = replace(known, text=f"{'unseen ' if unseen else ''}framework: {known.text}")
+        return replace(form, terms=terms, divisions=(*form.divisions, Division(call.node, divided)))
 
     def scale_loss(self, effect: api.ScaleLoss, call: LibraryCall) -> Value:
         loss = self.operand(effect.loss, call)

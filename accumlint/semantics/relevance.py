@@ -30,6 +30,7 @@ class Relevance:
     """Answers about blocks of one file, remembered by the identity of the block."""
 
     functions: dict[str, list[ir.Function]]
+    keywords: set[str]  # names of keyword arguments given anywhere in the file
     _words: dict[int, frozenset[str]] = field(default_factory=dict)
     _names: dict[int, frozenset[str]] = field(default_factory=dict)
     _tests: dict[int, frozenset[str]] = field(default_factory=dict)
@@ -37,11 +38,14 @@ class Relevance:
     @classmethod
     def of(cls, body: Iterable[ir.Statement]) -> Relevance:
         functions: dict[str, list[ir.Function]] = {}
+        keywords: set[str] = set()
         for statement in body:
             for node in walk(statement):
                 if isinstance(node, ir.Function):
                     functions.setdefault(node.name, []).append(node)
-        return cls(functions)
+                elif isinstance(node, ir.Call):
+                    keywords |= {argument.keyword for argument in node.arguments if argument.keyword}
+        return cls(functions, keywords)
 
     def words(self, block: tuple[ir.Statement, ...]) -> frozenset[str]:
         """The event words that running a block can reach, through functions of the file too."""
