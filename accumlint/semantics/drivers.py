@@ -6,6 +6,7 @@ method that does one microbatch is called 2K+1 times with its state kept.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -15,7 +16,7 @@ from accumlint.reading.walk import walk
 from accumlint.semantics.attributes import Machine
 from accumlint.semantics.calls import Arguments
 from accumlint.semantics.frames import Frame
-from accumlint.semantics.machine import LoopState, Program, Raised, ReturnFrom, Stopped
+from accumlint.semantics.machine import LoopState, Program, Raised, Restart, ReturnFrom, Stopped
 from accumlint.semantics.relevance import called_name, followed_name, nodes_of
 from accumlint.semantics.values import (
     Canonical,
@@ -291,9 +292,13 @@ def _is_plain(annotation: ir.Expression) -> bool:
 def run_entry(machine: Machine, callee: FunctionValue, region: Region, instance: Value) -> None:
     """Call an entry with unknown arguments; a method that does one microbatch is called again and again."""
     skip = 1 if callee.is_bound else 0
+    if region.name in machine.knowledge.step_entries:
+        _drive(machine, callee, skip)
+        return
     machine.call_function(callee, unknown_arguments(machine, callee, skip), -1)
     if isinstance(instance, Object) and _is_step(machine):
-        _drive(machine, callee, skip)
+        machine.knowledge.step_entries[region.name] = None
+        raise Restart
 
 
 def run_returning(machine: Machine, callee: FunctionValue, instance: Object, row: Row) -> None:
@@ -337,7 +342,7 @@ def _drive(machine: Machine, callee: FunctionValue, skip: int) -> None:
     loop = LoopState(-2, "driver", is_data=True, finite=False)
     machine.loops.append(loop)
     try:
-        for turn in range(1, 2 * machine.knowledge.window + 1):
+        for turn in range(2 * machine.knowledge.window + 1):
             loop.iteration = turn
             arguments = unknown_arguments(machine, callee, skip)
             for name, value in list(arguments.keywords.items()):
@@ -351,8 +356,14 @@ def _drive(machine: Machine, callee: FunctionValue, skip: int) -> None:
         machine.loops.pop()
 
 
+_PLACE = re.compile(
+    r"(batch|micro|global|micro_?batch|train)?_?(idx|index|step|iter|iteration|itr|nb|nr|id|i)|i|it|n_iter", re.I
+)
+"""Parameters that say which microbatch it is: they count from 0."""
+
+
 def _fresh(machine: Machine, name: str, value: Opaque, turn: int) -> Value:
-    if any(word in name.lower() for word in ("idx", "index", "step", "iter", "itr", "num")):
+    if _PLACE.fullmatch(name):
         return turn
     return Opaque(f"{value.path}#{turn}", machine.arrival("call"))
 

@@ -66,6 +66,7 @@ class Knowledge:
     lengths: dict[str, int] = field(default_factory=dict)
     generic: int = 0
     factors: dict[str, None] = field(default_factory=dict)  # unknowns whose value has no meaning
+    step_entries: dict[str, None] = field(default_factory=dict)  # regions that do one microbatch a call
     optimizers: dict[str, None] = field(default_factory=dict)  # unknown ones that stepped, by path
 
     @property

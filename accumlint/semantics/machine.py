@@ -229,7 +229,7 @@ class MachineState:
             if self.universe and optimizer.path not in self.knowledge.optimizers:
                 self.knowledge.optimizers[optimizer.path] = None
                 raise Restart
-            modules = optimizer.modules.union(*(modules_of(value) for value in optimizer.of))
+            modules = optimizer.modules.union(*(modules_of(v) for v in optimizer.of if not _is_instance(v)))
             store = Store(optimizer.path, optimizer, modules, dict(self.universe), self.universe_scaled)
             for (site, _), _value in self.universe.items():
                 if modules and site.modules and not (modules & site.modules):
@@ -329,6 +329,10 @@ class MachineState:
 
     def enclosing(self) -> Iterator[LoopState]:
         return reversed(self.loops)
+
+
+def _is_instance(value: Value) -> bool:
+    return isinstance(value, Object) and value.instance is not None
 
 
 __all__ = [

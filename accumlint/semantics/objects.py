@@ -32,6 +32,8 @@ class Objects(Gradients):
         canonical = effect.canonical or call.row.call
         of = tuple(self.operand(operand, call) for operand in effect.of)
         modules = frozenset().union(*(modules_of(value) for value in of)) if of else frozenset()
+        if any(isinstance(value, Object) and value.instance is not None for value in of):
+            modules = frozenset()  # the optimizer of a whole module of the file: it reaches every part
         name = canonical.rpartition(".")[2]
         made = Object(f"{name}@{call.node}", effect.role, canonical, of=of, node=call.node, modules=modules)
         for key, operand in effect.attributes:
