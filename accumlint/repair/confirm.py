@@ -1,0 +1,276 @@
+"""From a repaired text to its certificate: read it again, prove it, execute it, check its leaves.
+
+    certificate = certify(module, judged, plan.obligations, new_text, "train.py", confirm=True)
+    certificate.applicability        # Applicability.SAFE, or what is missing
+
+Nothing of the planner is believed: the text is read and interpreted from the start, and only what changed in the traces
+is judged. The same input gives the same certificate.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Any
+
+from accumlint.apis.registry import load
+from accumlint.contract.evidence import read_file_facts
+from accumlint.contract.judge import Judged, judge
+from accumlint.contract.verdict import Clause
+from accumlint.harness.runner import Runner
+from accumlint.reading.program import Module
+from accumlint.reading.read import ReadError, read_module
+from accumlint.repair.certificate import Certificate, Check, Measure
+from accumlint.repair.derive import derive
+from accumlint.repair.leaves import LeafProblem, check_leaves
+from accumlint.repair.prove import Expectation, Proof, prove
+from accumlint.repair.prove_weights import original_factors
+from accumlint.repair.ranks import text_has_ranks
+from accumlint.repair.slices import LIMIT, Executed, execute
+from accumlint.semantics.run import Result, analyse
+from accumlint.semantics.trace import render
+
+NO_TORCH = "torch is not installed: pip install 'accumlint[torch]'"
+NOT_ASKED = "not executed: confirmation was not asked for"
+CLOCKS = frozenset({Clause.SCHEDULE, Clause.LOGGED_SCALE, Clause.SYNC, Clause.SCALER, Clause.WORLD_SIZE})
+"""Findings that leave the gradient of one process as it should be: there, executing the original shows nothing."""
+EXPECTED = frozenset({Clause.BATCH_NORM, Clause.UNPROVEN_WEIGHT})
+
+_runners: list[Runner] = []
+
+
+def shared_runner() -> Runner:
+    """The one worker of this process: torch is started once, for all repairs of all files."""
+    if not _runners:
+        _runners.append(Runner(timeout=20.0))
+        atexit.register(_runners[0].close)
+    return _runners[0]
+
+
+def certify(
+    module_before: Module,
+    judged_before: Sequence[Judged],
+    plan: Any,
+    new_text: str,
+    filename: str,
+    *,
+    confirm: bool,
+    runner: Runner | None = None,
+) -> Certificate:
+    """What is established about `new_text` as a repair of `module_before`.
+
+    `plan` has `obligations` (see `leaves.py`), or is a sequence of them. Never raises for a bad text: what is missing
+    is said in the certificate.
+    """
+    obligations = tuple(getattr(plan, "obligations", plan))
+    try:
+        module = read_module(new_text, filename)
+    except ReadError as error:
+        return Certificate(missing=(f"the repaired text does not parse: {error.message}",))
+    judged = judge_again(module)
+    changed, problem = _changed(judged_before, judged)
+    if problem:
+        return Certificate(missing=(problem,))
+    declared = any(getattr(each, "declared", "") for each in obligations)
+    expectation = Expectation(
+        tuple(old.result for old, _ in changed if old), declared, text_has_ranks("\n".join(module.lines))
+    )
+    results = [new.result for _, new in changed]
+    proof = prove(results, expectation)
+    news = _new_findings(changed)
+    certificate = _Builder(proof, news, bool(obligations))
+    if confirm:
+        certificate.torch(changed, expectation, runner)
+        certificate.leaves(module_before, module, changed, obligations, runner)
+    else:
+        certificate.missing.append(NOT_ASKED)
+        certificate.declare(obligations)
+    return certificate.build()
+
+
+def judge_again(module: Module) -> list[Judged]:
+    """What the analysis does with a file, from its module on: every region, run and judged."""
+    facts = read_file_facts(module)
+    return [
+        Judged(result, tuple(found), why)
+        for result in analyse(module, load())
+        for found, why in (judge(result, facts),)
+    ]
+
+
+def certify_derived(
+    before_text: str, new_text: str, filename: str, *, confirm: bool = True, runner: Runner | None = None
+) -> Certificate:
+    """The same for a text whose plan is not known: the obligations are derived from both texts."""
+    before = read_module(before_text, filename)
+    try:
+        after = read_module(new_text, filename)
+    except ReadError as error:
+        return Certificate(missing=(f"the repaired text does not parse: {error.message}",))
+    judged = judge_again(before)
+    changed, problem = _changed(judged, judge_again(after))
+    if problem:
+        return Certificate(missing=(problem,))
+    obligations = derive(before, [old for old, _ in changed if old], after, [new for _, new in changed])
+    return certify(before, judged, obligations, new_text, filename, confirm=confirm, runner=runner)
+
+
+def _changed(before: Iterable[Judged], after: Iterable[Judged]) -> tuple[list[tuple[Judged | None, Judged]], str]:
+    """The regions whose traces the repair changed, each with what it was."""
+    old = list(before)
+    pairs: list[tuple[Judged | None, Judged]] = []
+    for new in after:
+        was = next((each for each in old if each.result.region.name == new.result.region.name), None)
+        if was is not None:
+            old.remove(was)
+        if was is None or _printed(was.result) != _printed(new.result):
+            pairs.append((was, new))
+    if any(judged.abstention is None and judged.violations for judged in old):
+        return [], "a loop of the original is not read in the repaired text"
+    return pairs, "" if pairs else "the repair changes nothing that the interpreter sees"
+
+
+def _printed(result: Result) -> list[str]:
+    return [render(trace) for trace in (*result.default, *(t for traces in result.flipped for t in traces))]
+
+
+def _new_findings(changed: Iterable[tuple[Judged | None, Judged]]) -> str:
+    for old, new in changed:
+        before = {violation.clause for violation in old.violations} if old is not None else set()
+        for violation in new.violations:
+            if violation.clause not in EXPECTED and (violation.clause not in before or violation.clause not in CLOCKS):
+                return f"the repaired loop {violation.clause.value}"
+    return ""
+
+
+class _Builder:
+    """Collects what was discharged, what is missing and the numbers behind it."""
+
+    def __init__(self, proof: Proof, news: str, needs_leaf: bool) -> None:
+        self.proof = proof
+        self.discharged: set[Check] = set()
+        self.missing: list[str] = []
+        self.measures: list[Measure] = []
+        self.assumptions: dict[str, None] = dict.fromkeys(proof.assumptions)
+        self.disagreement = ""
+        self.needs_leaf = needs_leaf
+        if proof.holds and not news:
+            self.discharged.add(Check.PROVED)
+        else:
+            self.missing.append(f"not proved: {proof.reason or news}")
+
+    def build(self) -> Certificate:
+        return Certificate(
+            frozenset(self.discharged),
+            self.needs_leaf,
+            tuple(self.assumptions),
+            tuple(self.missing),
+            tuple(self.measures),
+            self.disagreement,
+        )
+
+    # ------------------------------------------------------------------------------------------- execution
+
+    def torch(
+        self, changed: Sequence[tuple[Judged | None, Judged]], expectation: Expectation, runner: Runner | None
+    ) -> None:
+        if importlib.util.find_spec("torch") is None:
+            self.missing.append(NO_TORCH)
+            return
+        runner = runner or shared_runner()
+        runs = [run for old, new in changed for run in _execute(old, new, runner)]
+        bad = next((run for run in runs if not run.holds), None)
+        if not runs or bad is not None:
+            self._not_equal(bad)
+            return
+        originals = [run.original_error for run in runs if run.original_error is not None]
+        differs = max(originals, default=None)
+        worst = max(runs, key=lambda run: run.error)
+        if differs is not None and differs <= 1e-9 and not _only_clocks(changed):
+            self.missing.append("not executed: the original equals the full batch on the drawn data as well")
+            return
+        self.discharged.add(Check.EXECUTED)
+        self.measures.append(
+            Measure(
+                Check.EXECUTED, worst.error, LIMIT, differs, worst.counts, worst.seed, f"torch {runner.torch_version}"
+            )
+        )
+        if expectation.distributed:
+            self.assumptions["executed on one rank; the sum over ranks is taken as the interpreter models it"] = None
+
+    def _not_equal(self, bad: Executed | None) -> None:
+        if bad is None:
+            self.missing.append("not executed: no path was run")
+            return
+        said = bad.problem or f"relative L2 error {max(bad.error, bad.worst):.1e}"
+        self.missing.append(f"not executed: {said}")
+        computed = not bad.problem or "steps for" in bad.problem
+        if Check.PROVED in self.discharged and computed:
+            self.disagreement = f"the interpreter proves the update, torch does not confirm it: {said}"
+
+    # ------------------------------------------------------------------------------------------- the leaves
+
+    def declare(self, obligations: Sequence[Any]) -> None:
+        if obligations and all(each.declared for each in obligations):
+            self.discharged.add(Check.DECLARED)
+            self.assumptions.update(dict.fromkeys(f"declared: {each.declared}" for each in obligations))
+        elif obligations:
+            self.missing.append("not leaf-checked: confirmation was not asked for")
+
+    def leaves(
+        self,
+        before: Module,
+        after: Module,
+        changed: Sequence[tuple[Judged | None, Judged]],
+        obligations: Sequence[Any],
+        runner: Runner | None,
+    ) -> None:
+        visible = [each for each in obligations if not each.declared]
+        if not obligations:
+            return
+        if not visible:
+            self.declare(obligations)
+            return
+        if importlib.util.find_spec("torch") is None:
+            return
+        runner = runner or shared_runner()
+        found = check_leaves(before, after, visible, runner)
+        if isinstance(found, LeafProblem):
+            self.missing.append(f"not leaf-checked: {found.reason}")
+            return
+        self.discharged.add(Check.LEAF_CHECKED)
+        self.assumptions.update(dict.fromkeys(found.assumptions))
+        for declared in (each.declared for each in obligations if each.declared):
+            self.assumptions[f"declared: {declared}"] = None
+        for report in found.reports:
+            counts = tuple((int(a), int(b)) for a, b in report.counts[:3])
+            self.measures.append(
+                Measure(Check.LEAF_CHECKED, report.error, report.limit, None, counts, report.seeds[0], report.engine)
+            )
+
+
+def _only_clocks(changed: Iterable[tuple[Judged | None, Judged]]) -> bool:
+    clauses = {violation.clause for old, _ in changed if old is not None for violation in old.violations}
+    return bool(clauses) and clauses <= CLOCKS
+
+
+def _execute(old: Judged | None, new: Judged, runner: Runner) -> list[Executed]:
+    traces = new.result.default
+    was = old.result.default if old is not None and not old.result.stopped else []
+    factors = [Fraction(1) if factor is None else factor for factor in original_factors(was)]
+    runs: list[Executed] = []
+    for place, trace in enumerate(traces):
+        if trace.stopped or trace.exempt or not trace.events:
+            return [Executed(math.inf, math.inf, None, (), 0, f"not analysed: {trace.stopped or trace.exempt}")]
+        runs += execute(trace, was[place] if place < len(was) else None, runner, factors)
+    for flipped in new.result.flipped:
+        for trace in flipped[:1]:
+            if not trace.stopped and not trace.exempt and any(e.kind == "step" for e in trace.events):
+                runs += execute(trace, None, runner, factors)[:1]
+    return runs
+
+
+__all__ = ["NO_TORCH", "certify", "shared_runner"]

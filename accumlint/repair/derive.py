@@ -1,0 +1,177 @@
+"""The obligations of a repaired text, read off the text itself and not off the plan that made it.
+
+Every expression that is added to (or makes up) a number by which a loss or a gradient is divided is a count that was
+inserted, and every loss that reaches a step is what it must be the normaliser of.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from accumlint.contract.judge import Judged
+from accumlint.reading.program import Module
+from accumlint.repair.scope import Scope
+from accumlint.semantics.trace import BACKWARD
+
+MULTIPLIES = frozenset({"div_", "mul_", "_foreach_div_", "_foreach_mul_", "div", "mul"})
+KEEPS = frozenset({"max", "min", "float", "int", "clamp", "clamp_min", "item", "where", "maximum"})
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """As `plan.Obligation`, but derived: `site` is the node of the loss in the original (-1: there is none)."""
+
+    site: int
+    mean_text: str
+    sum_text: str
+    count_text: str
+    kind: str = "derived"
+    arguments: dict[str, str] = field(default_factory=dict)
+    declared: str = ""
+
+
+def derive(before: Module, old: Sequence[Judged], after: Module, new: Sequence[Judged]) -> tuple[Derived, ...]:
+    """One obligation for each loss of the repaired loops and each count that is inserted there."""
+    found: list[Derived] = []
+    tree = ast.parse("\n".join(after.lines))
+    for judged in new:
+        was = next((each for each in old if each.result.region.name == judged.result.region.name), None)
+        sums = _losses(after, judged)
+        means = _losses(before, was) if was is not None else []
+        for place, (_, line, text) in enumerate(sums):
+            site, _, mean = means[place] if place < len(means) else (-1, 0, text)
+            for count in dict.fromkeys(counts_of(tree, line)):
+                found.append(Derived(site, mean, text, count))
+    return tuple(found)
+
+
+def _losses(module: Module, judged: Judged) -> list[tuple[int, int, str]]:
+    """(node, line, text) of the statement's value that makes each loss, in the order of the text."""
+    tree = ast.parse("\n".join(module.lines))
+    nodes = {
+        site.node
+        for trace in judged.result.default
+        for event in trace.events
+        if event.kind == BACKWARD and event.form is not None
+        for site, _ in event.form.terms
+    }
+    found = []
+    for node in sorted(nodes):
+        line = module.syntax.span(node).line
+        value = _statement_value(tree, line)
+        if value is not None:
+            found.append((node, line, ast.unparse(_undivided(value))))
+    return found
+
+
+def _statement_value(tree: ast.Module, line: int) -> ast.expr | None:
+    """What the statement on a line computes: the right side of an assignment, or what `.backward()` is called on."""
+    best: ast.expr | None = None
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr | ast.AugAssign | ast.Return):
+            continue
+        if node.value is not None and node.lineno <= line <= (node.end_lineno or 0):
+            best = node.value
+    while isinstance(best, ast.Call) and isinstance(best.func, ast.Attribute) and best.func.attr == "backward":
+        best = best.func.value
+    return best
+
+
+def _undivided(value: ast.expr) -> ast.expr:
+    """`loss / k` without its division by a plain name or number of the configuration."""
+    while isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div) and _is_plain(value.right):
+        value = value.left
+    return value
+
+
+def _is_plain(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant | ast.Name) or (
+        isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    )
+
+
+def counts_of(tree: ast.Module, line: int) -> Iterator[str]:
+    """The texts of the counts that are inserted around a line: in its function, or anywhere in its class."""
+    scope = Scope.at(tree, line)
+    body: ast.AST = scope.owner if scope.owner is not None else scope.body
+    names = _divisors(body)
+    done: set[str] = set()
+    while names - done:
+        name = sorted(names - done)[0]
+        done.add(name)
+        for value, adds in _given_to(body, name):
+            found, follow = _read(scope, value, adds)
+            yield from found
+            names |= follow - done
+
+
+def _divisors(body: ast.AST) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(body):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.FloorDiv):
+            names |= _names(node.right)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div):
+            names |= _names(node.value)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MULTIPLIES:
+            for argument in node.args:
+                names |= _names(argument)
+    return names
+
+
+def _names(node: ast.expr) -> set[str]:
+    """Plain names, and attributes of `self`, in an expression."""
+    found = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id != "self"}
+    return found | {
+        ast.unparse(n) for n in ast.walk(node) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "self"
+    }
+
+
+def _given_to(body: ast.AST, name: str) -> Iterator[tuple[ast.expr, bool]]:
+    for node in ast.walk(body):
+        if isinstance(node, ast.AugAssign) and ast.unparse(node.target) == name:
+            yield node.value, True
+        elif isinstance(node, ast.Assign) and any(ast.unparse(target) == name for target in node.targets):
+            yield node.value, False
+
+
+def _read(scope: Scope, value: ast.expr, adds: bool) -> tuple[list[str], set[str]]:
+    """The counts in what a divisor is given, and the names to follow."""
+    for node in ast.walk(value):
+        if isinstance(node, ast.GeneratorExp | ast.ListComp):
+            return [ast.unparse(node.elt)], set()
+    if adds:
+        return [ast.unparse(value)], set()
+    if _is_start(scope, value):
+        return [], set()
+    if _only_keeps(value):
+        return [], _names(value)
+    if scope.canonical(value.func if isinstance(value, ast.Call) else value).startswith("torch.distributed"):
+        return [], set()
+    return [ast.unparse(value)], set()
+
+
+def _is_start(scope: Scope, value: ast.expr) -> bool:
+    """A constant, or a tensor of one."""
+    if isinstance(value, ast.Constant):
+        return True
+    if not isinstance(value, ast.Call):
+        return False
+    made = scope.canonical(value.func) in ("torch.tensor", "torch.zeros", "torch.zeros_like")
+    return made and not any(isinstance(n, ast.Call) for a in value.args for n in ast.walk(a))
+
+
+def _only_keeps(value: ast.expr) -> bool:
+    """Whether an expression only bounds, converts or combines numbers by name."""
+    for node in ast.walk(value):
+        if isinstance(node, ast.Call):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
+            if called not in KEEPS:
+                return False
+        elif isinstance(node, ast.Subscript | ast.Compare):
+            return False
+    return any(isinstance(node, ast.Name) for node in ast.walk(value))
+
+
+__all__ = ["Derived", "counts_of", "derive"]

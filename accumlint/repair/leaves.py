@@ -1,0 +1,249 @@
+"""The leaf check of a repair: is the inserted count the loss's own normaliser?
+
+Mean, sum and count are rebuilt as small torch programs on drawn data (`replay.py`), and `harness.leaf` asks torch. The
+shape of the data is not known, so every usual shape is tried: each on which the programs run at all must hold.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from accumlint.harness.leaf import Leaf, LeafPair, LeafReport, check_pair
+from accumlint.harness.runner import Runner, Status
+from accumlint.reading.program import Module
+from accumlint.repair.replay import LossCall, Replay, UnmodelledError
+from accumlint.repair.scope import Scope
+
+Shape = tuple[str | int, ...]
+INDEXED = frozenset({"cross_entropy", "nll_loss"})
+CLASS_COUNT = re.compile(r"vocab|class|label|num_tags|n_out", re.I)
+MASK_NAME = re.compile(r"mask|weight|valid|keep", re.I)
+LARGEST_SUM = 1 << 20
+INDEXED_SHAPES: tuple[tuple[Shape, Shape], ...] = (
+    (("B", "C"), ("B",)),
+    (("B", "T", "C"), ("B", "T")),
+    (("B", "C", "T"), ("B", "T")),
+    (("B", "C", "T", "D"), ("B", "T", "D")),
+)
+EQUAL_SHAPES: tuple[tuple[Shape, Shape], ...] = (
+    (("B",), ("B",)),
+    (("B", "D"), ("B", "D")),
+    (("B", "T", "D"), ("B", "T", "D")),
+)
+SQUEEZED_SHAPES: tuple[tuple[Shape, Shape], ...] = ((("B", 1), ("B",)),)
+
+
+class ObligationLike(Protocol):
+    """What `plan.Obligation` has; texts are Python expressions of the script."""
+
+    @property
+    def site(self) -> int: ...
+    @property
+    def mean_text(self) -> str: ...
+    @property
+    def sum_text(self) -> str: ...
+    @property
+    def count_text(self) -> str: ...
+    @property
+    def declared(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LeafProblem:
+    """Why the leaves are not checked, or do not hold, in one line."""
+
+    reason: str
+    wrong: bool = False  # torch says that the count is not the normaliser
+
+
+@dataclass(frozen=True, slots=True)
+class LeavesHold:
+    reports: tuple[LeafReport, ...]
+    assumptions: tuple[str, ...] = ()
+
+
+def check_leaves(before: Module, after: Module, obligations: Sequence[Any], runner: Runner) -> LeavesHold | LeafProblem:
+    """Check every obligation; the first that does not hold, or cannot be rebuilt, is the answer."""
+    old, new = ast.parse("\n".join(before.lines)), ast.parse("\n".join(after.lines))
+    reports: list[LeafReport] = []
+    assumptions: dict[str, None] = {}
+    for each in obligations:
+        line = before.syntax.span(each.site).line if each.site >= 0 else 0
+        try:
+            found = _check(_Texts(old, new, line, each.mean_text, each.sum_text, each.count_text), runner)
+        except (UnmodelledError, SyntaxError, KeyError, ValueError) as problem:
+            return LeafProblem(str(problem) or type(problem).__name__)
+        if isinstance(found, LeafProblem):
+            return found
+        reports += found.reports
+        assumptions.update(dict.fromkeys(found.assumptions))
+    return LeavesHold(tuple(reports), tuple(assumptions))
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    old: ast.Module
+    new: ast.Module
+    line: int
+    mean: str
+    sum: str
+    count: str
+
+
+def _check(texts: _Texts, runner: Runner) -> LeavesHold | LeafProblem:
+    replay = Replay(Scope.at(texts.old, _line_of(texts.old, texts.mean) or texts.line))
+    mean = replay.text(_expression(texts.mean))
+    if not replay.calls:
+        raise UnmodelledError(f"`{texts.mean[:60]}` holds no loss of torch")
+    replay.scope = Scope.at(texts.new, _line_of(texts.new, texts.sum or texts.count) or texts.line)
+    total = replay.text(_expression(texts.sum)) if texts.sum else None
+    replay.scope = Scope.at(texts.new, _line_of(texts.new, texts.count) or replay.scope.line)
+    count = replay.text(_expression(texts.count))
+    held: list[LeafReport] = []
+    assumptions: list[str] = []
+    reason = ""
+    restricted = _is_squeezed(replay)
+    for leaves, constants in _drawings(replay, restricted):
+        report = check_pair(_pair(mean, total, count, leaves, constants), runner)
+        raised = report.reason.startswith(Status.RAISED.value)
+        if raised and "out of bounds" in report.reason:
+            leaves = tuple(replace(leaf, ignore_index=None) for leaf in leaves)
+            report = check_pair(_pair(mean, total, count, leaves, constants), runner)
+            raised = report.reason.startswith(Status.RAISED.value)
+            assumptions.append(f"no target is an ignored label (`{texts.count}` would fail on it)")
+        if raised:
+            reason = reason or report.reason
+            continue
+        if not report.holds:
+            return LeafProblem(f"`{texts.count}` is not what the loss divides by ({report.reason})", True)
+        held.append(report)
+    if not held:
+        raise UnmodelledError(reason or f"`{texts.mean[:60]}` runs on no usual shape of data")
+    if restricted:
+        assumptions.append("what is squeezed has a last dimension of 1, and targets have one dimension")
+    return LeavesHold((max(held, key=lambda report: report.error),), tuple(dict.fromkeys(assumptions)))
+
+
+def _expression(text: str) -> ast.expr:
+    return ast.parse(text.strip(), mode="eval").body
+
+
+def _line_of(tree: ast.Module, text: str) -> int:
+    """The last line of the file on which an expression stands, 0 if it does not."""
+    if not text:
+        return 0
+    wanted = ast.dump(_expression(text))
+    kind = type(_expression(text))
+    lines = [n.lineno for n in ast.walk(tree) if isinstance(n, kind) and ast.dump(n) == wanted]
+    return max(lines, default=0)
+
+
+def _pair(mean: str, total: str | None, count: str, leaves: tuple[Leaf, ...], constants: dict[str, object]) -> LeafPair:
+    names = ", ".join(leaf.name for leaf in leaves)
+    lines = ["import torch", *(f"{name} = {value!r}" for name, value in constants.items())]
+    for name, body in (("mean_loss", mean), ("sum_loss", total), ("count", count)):
+        if body is not None:
+            lines.append(f"def {name}({names}):\n    return {body}")
+    return LeafPair("\n".join(lines) + "\n", leaves, sum=None if total is None else "sum_loss")
+
+
+# ------------------------------------------------------------------------------------------------------------ data
+
+
+def _is_squeezed(replay: Replay) -> bool:
+    """`model(x).squeeze(-1)` beside bare targets: the output is a column, one number an example."""
+    call = replay.calls[0]
+    roots = call.roots.get("input", [])
+    return call.name not in INDEXED and bool(roots) and roots[0] in replay.squeezed
+
+
+def _drawings(replay: Replay, restricted: bool) -> Iterator[tuple[tuple[Leaf, ...], dict[str, object]]]:
+    """Every way to draw the leaves: the shapes of the loss, and masks as floats, bools or integers."""
+    names = {name: what for what, name in replay.leaves.items()}
+    call = replay.calls[0]
+    if any(other.name != call.name for other in replay.calls):
+        raise UnmodelledError("several kinds of losses in one expression")
+    constants = _constants(replay, names)
+    if call.name == "ctc_loss":
+        shapes: tuple[tuple[Shape, Shape], ...] = ((("B", 12, "C"), ("B", 4)), ((12, "B", "C"), ("B", 4)))
+    elif call.name in INDEXED:
+        shapes = INDEXED_SHAPES
+    else:
+        shapes = SQUEEZED_SHAPES if restricted else EQUAL_SHAPES
+    for inputs, targets in shapes:
+        roles = _roles(replay, call, inputs, targets, names, constants)
+        others = [name for name in names if name not in roles and name not in constants]
+        for dtype in ("float64", "bool", "int64") if others else ("float64",):
+            rest = {name: _other(name, names[name], inputs, targets, dtype, replay) for name in others}
+            yield tuple((roles | rest)[name] for name in names if name not in constants), constants
+
+
+def _constants(replay: Replay, names: dict[str, str]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for call in replay.calls:
+        for parameter, value in (("ignore_index", 0), ("label_smoothing", 0.1)):
+            for root in call.roots.get(parameter, []):
+                found[root] = value
+    used = {root for call in replay.calls for roots in call.roots.values() for root in roots[:1]}
+    for name, what in names.items():
+        if name not in found and name not in used and CLASS_COUNT.search(what.rpartition(".")[2]) and "size" in what:
+            found[name] = 5
+    return found
+
+
+def _roles(
+    replay: Replay, call: LossCall, inputs: Shape, targets: Shape, names: dict[str, str], constants: dict[str, object]
+) -> dict[str, Leaf]:
+    found: dict[str, Leaf] = {}
+
+    def first(parameter: str) -> str:
+        roots = [root for root in call.roots.get(parameter, []) if root not in constants]
+        if not roots:
+            raise UnmodelledError(f"the {parameter} of {call.name} is not seen")
+        direct = [root for root in roots if not MASK_NAME.search(names[root])] or roots
+        return direct[0]
+
+    if call.name == "ctc_loss":
+        found[first("log_probs")] = Leaf(first("log_probs"), "logits", inputs)
+        found[first("targets")] = Leaf(first("targets"), "class_targets", targets, first_class=1)
+        for parameter, low, high in (("input_lengths", 10, 12), ("target_lengths", 1, 4)):
+            for root in call.roots.get(parameter, []):
+                if root not in found and root not in constants and parameter == "target_lengths":
+                    found[root] = Leaf(root, "lengths", ("B",), shortest=low, longest=high)
+        return found
+    kinds = {"kl_div": ("log_probabilities", "probabilities"), "nll_loss": ("log_probabilities", "class_targets")}
+    usual = ("logits", "class_targets") if call.name in INDEXED else ("values", "float_targets")
+    input_kind, target_kind = kinds.get(call.name, usual)
+    if call.name == "binary_cross_entropy_with_logits":
+        target_kind = "binary_targets"
+    if call.name == "binary_cross_entropy":
+        raise UnmodelledError("binary_cross_entropy needs probabilities that carry gradient")
+    source = first("input")
+    found[source] = Leaf(source, input_kind, inputs, class_dim=1 if len(inputs) > 1 and inputs[1] == "C" else -1)
+    ignored = call.options.get("ignore_index", 0 if call.roots.get("ignore_index") else -100)
+    target = first("target")
+    if target_kind == "class_targets":
+        index = int(str(ignored))
+        found[target] = Leaf(target, target_kind, targets, ignore_index=index, first_class=1 if index == 0 else 0)
+    else:
+        found[target] = Leaf(target, target_kind, targets)
+    for root in call.roots.get("weight", []):
+        if root not in found and call.name in INDEXED:
+            found[root] = Leaf(root, "class_weights", ("C",))
+    return found
+
+
+def _other(name: str, what: str, inputs: Shape, targets: Shape, dtype: str, replay: Replay) -> Leaf:
+    """A leaf that the loss call does not hold: a mask if it multiplies or is named so, else a model's input."""
+    if name in replay.masks or MASK_NAME.search(what):
+        return Leaf(name, "mask", targets, dtype=dtype)
+    if replay.calls[0].name == "ctc_loss":
+        return Leaf(name, "float_targets", tuple(size for size in inputs if size != "C"))
+    return Leaf(name, "mask", targets, dtype=dtype)
+
+
+__all__ = ["LeafProblem", "LeavesHold", "ObligationLike", "check_leaves"]

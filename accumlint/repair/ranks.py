@@ -1,0 +1,14 @@
+"""Whether a file may run on several ranks, read off its text: then a local count is never enough."""
+
+from __future__ import annotations
+
+import re
+
+RANKS = re.compile(
+    r"\bDistributedDataParallel\b|\bDDP\b|\bFullyShardedDataParallel\b|\bFSDP\b|\bfully_shard\b|torch\.distributed"
+    r"|\bno_sync\b|\bget_world_size\b|\bworld_size\b|\bAccelerator\(|\bFabric\(|\bdeepspeed\b|set_requires_gradient_sync"
+)
+
+
+def text_has_ranks(text: str) -> bool:
+    return RANKS.search(text) is not None

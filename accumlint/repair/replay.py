@@ -1,0 +1,263 @@
+"""Rewrites an expression of a training script so that it runs on drawn data: whitelisted operations, no user call.
+
+`Replay.text(expression)` is Python text over leaves. A leaf is whatever no whitelisted operation made: a part of the
+batch, the result of a model, a parameter. Everything else raises `UnmodelledError` with its reason.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from accumlint.repair.scope import Scope
+
+METHODS = frozenset(
+    {"view", "reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute", "contiguous", "t", "sum",
+     "mean", "numel", "size", "dim", "long", "int", "float", "double", "bool", "eq", "ne", "gt", "ge", "lt",
+     "le", "clamp", "clamp_min", "any", "all", "masked_select", "masked_fill", "log_softmax", "softmax",
+     "log", "exp", "argmax", "expand", "expand_as", "repeat", "narrow", "index_select", "gather",
+     "logical_and", "logical_not", "ravel", "mul", "div", "nelement", "abs", "item", "detach", "clone",
+     "type_as", "unflatten", "movedim", "swapaxes"}
+)  # fmt: skip
+DROPPED = frozenset({"cuda", "cpu", "contiguous", "pin_memory"})
+FUNCTIONS = frozenset(
+    {"torch.sum", "torch.mean", "torch.flatten", "torch.ones_like", "torch.zeros_like", "torch.full_like",
+     "torch.where", "torch.full", "torch.ones", "torch.zeros", "torch.tensor", "torch.numel", "torch.clamp",
+     "torch.count_nonzero", "torch.logical_and", "torch.stack", "torch.log_softmax", "torch.softmax",
+     "torch.logical_not", "torch.ne", "torch.eq", "torch.transpose", "torch.reshape", "torch.masked_select",
+     "torch.cat", "torch.squeeze", "torch.as_tensor"}
+)  # fmt: skip
+DTYPES = frozenset(
+    {"torch.long", "torch.int64", "torch.int", "torch.bool", "torch.float", "torch.float32", "torch.float64"}
+)  # fmt: skip
+LOSSES = frozenset(
+    {"cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
+     "binary_cross_entropy", "kl_div", "ctc_loss", "binary_cross_entropy_with_logits", "log_softmax",
+     "softmax", "logsigmoid", "sigmoid", "poisson_nll_loss", "soft_margin_loss"}
+)  # fmt: skip
+MODULES = {
+    "CrossEntropyLoss": "cross_entropy", "NLLLoss": "nll_loss", "MSELoss": "mse_loss", "L1Loss": "l1_loss",
+    "SmoothL1Loss": "smooth_l1_loss", "HuberLoss": "huber_loss", "BCELoss": "binary_cross_entropy",
+    "BCEWithLogitsLoss": "binary_cross_entropy_with_logits", "KLDivLoss": "kl_div", "CTCLoss": "ctc_loss",
+    "PoissonNLLLoss": "poisson_nll_loss", "SoftMarginLoss": "soft_margin_loss",
+}  # fmt: skip
+BUILTINS = frozenset({"int", "float", "max", "min", "len", "sum", "abs"})
+POSITIONS = {"ctc_loss": ("log_probs", "targets", "input_lengths", "target_lengths")}
+FUNCTIONAL = "torch.nn.functional."
+
+
+class UnmodelledError(Exception):
+    """No leaf check can be made of this; the reason is one line."""
+
+
+@dataclass(slots=True)
+class LossCall:
+    """One call of a library loss as it is replayed: function name, and the leaves that each argument is made of."""
+
+    name: str
+    arguments: dict[str, ast.expr]
+    roots: dict[str, list[str]]
+    options: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Replay:
+    """Builds the texts of one check; leaves are shared by all expressions that are put through the same object."""
+
+    scope: Scope
+    leaves: dict[str, str] = field(default_factory=dict)  # what it is in the script -> its name here
+    calls: list[LossCall] = field(default_factory=list)
+    masks: set[str] = field(default_factory=set)
+    squeezed: set[str] = field(default_factory=set)
+
+    def text(self, node: ast.expr, line: int | None = None) -> str:
+        return _Writer(self, self.scope.line if line is None else line, 0).write(node)
+
+    def leaf(self, what: str) -> str:
+        return self.leaves.setdefault(what, f"v{len(self.leaves)}")
+
+
+@dataclass(slots=True)
+class _Writer:
+    replay: Replay
+    line: int
+    depth: int
+
+    def write(self, node: ast.expr) -> str:
+        method = getattr(self, f"_{type(node).__name__.lower()}", None)
+        if method is None:
+            raise UnmodelledError(f"`{ast.unparse(node)[:60]}` is not replayed")
+        return str(method(node))
+
+    def _constant(self, node: ast.Constant) -> str:
+        return repr(node.value)
+
+    def _unaryop(self, node: ast.UnaryOp) -> str:
+        operator = {ast.USub: "-", ast.Invert: "~", ast.Not: "not ", ast.UAdd: "+"}[type(node.op)]
+        return f"({operator}{self.write(node.operand)})"
+
+    def _binop(self, node: ast.BinOp) -> str:
+        copy = ast.BinOp(ast.Name("L", ast.Load()), node.op, ast.Name("R", ast.Load()))
+        left, right = self.write(node.left), self.write(node.right)
+        if isinstance(node.op, ast.Mult):
+            self._note_masks(left, right)
+        operator = ast.unparse(copy)[2:-2]
+        return f"({left} {operator} {right})"
+
+    def _note_masks(self, left: str, right: str) -> None:
+        for mine, other in ((left, right), (right, left)):
+            if ("functional" in other or "nn." in other) and "functional" not in mine:
+                self.replay.masks |= {name for name in self.replay.leaves.values() if name in mine}
+
+    def _compare(self, node: ast.Compare) -> str:
+        if len(node.ops) != 1:
+            raise UnmodelledError("a chained comparison is not replayed")
+        copy = ast.Compare(ast.Name("L", ast.Load()), node.ops, [ast.Name("R", ast.Load())])
+        return f"({self.write(node.left)} {ast.unparse(copy)[2:-2]} {self.write(node.comparators[0])})"
+
+    def _tuple(self, node: ast.Tuple) -> str:
+        return "(" + "".join(f"{self.write(part)}, " for part in node.elts) + ")"
+
+    def _list(self, node: ast.List) -> str:
+        return "[" + ", ".join(self.write(part) for part in node.elts) + "]"
+
+    def _slice(self, node: ast.Slice) -> str:
+        parts = [self.write(part) if part is not None else "" for part in (node.lower, node.upper)]
+        step = f":{self.write(node.step)}" if node.step is not None else ""
+        return f"{parts[0]}:{parts[1]}{step}"
+
+    def _name(self, node: ast.Name) -> str:
+        canonical = self.replay.scope.canonical(node)
+        if canonical in DTYPES:
+            return canonical
+        if canonical:
+            raise UnmodelledError(f"`{node.id}` is imported and not known")
+        value = self.replay.scope.value_of(node.id, self.line)
+        if value is None or self.depth > 12:
+            return self.replay.leaf(node.id)
+        return _Writer(self.replay, getattr(value, "lineno", self.line), self.depth + 1).write(value)
+
+    def _attribute(self, node: ast.Attribute) -> str:
+        canonical = self.replay.scope.canonical(node)
+        if canonical in DTYPES:
+            return canonical
+        if canonical:
+            raise UnmodelledError(f"`{canonical}` is not replayed")
+        if isinstance(node.value, ast.Name) and node.value.id == "self":
+            given = self.replay.scope.attribute(node.attr)
+            if isinstance(given, ast.Constant | ast.UnaryOp):
+                return self.write(given)
+            return self.replay.leaf(f"self.{node.attr}")
+        if node.attr in ("shape", "ndim", "T", "mT", "dtype", "device"):
+            return f"{self.write(node.value)}.{node.attr}"
+        return self.replay.leaf(ast.unparse(node))
+
+    def _subscript(self, node: ast.Subscript) -> str:
+        index = node.slice
+        if isinstance(index, ast.Constant) and isinstance(index.value, str):
+            return self.replay.leaf(ast.unparse(node))
+        if isinstance(index, ast.Constant) and isinstance(node.value, ast.Name | ast.Call):
+            base = node.value
+            if isinstance(base, ast.Call) or self.replay.scope.value_of(base.id, self.line) is None:
+                return self.replay.leaf(ast.unparse(node))
+        if isinstance(index, ast.Slice | ast.Tuple):
+            parts = index.elts if isinstance(index, ast.Tuple) else [index]
+            written = ", ".join(self.write(part) for part in parts)
+            return f"{self.write(node.value)}[{written}]"
+        return f"{self.write(node.value)}[{self.write(index)}]"
+
+    # --------------------------------------------------------------------------------------------- calls
+
+    def _call(self, node: ast.Call) -> str:
+        canonical = self.replay.scope.canonical(node.func)
+        name = canonical.removeprefix(FUNCTIONAL)
+        if canonical.startswith(FUNCTIONAL) and name in LOSSES:
+            return self._loss(name, node, {})
+        made = self._constructor(node.func)
+        if made is not None:
+            return self._loss(MODULES[made[0]], node, made[1])
+        if canonical in FUNCTIONS:
+            return f"{canonical}({self._arguments(node)})"
+        if canonical:
+            raise UnmodelledError(f"`{canonical}` is not replayed")
+        if isinstance(node.func, ast.Name) and node.func.id in BUILTINS:
+            return f"{node.func.id}({self._arguments(node)})"
+        if isinstance(node.func, ast.Attribute):
+            return self._method(node, node.func)
+        return self.replay.leaf(ast.unparse(node))
+
+    def _method(self, node: ast.Call, function: ast.Attribute) -> str:
+        if function.attr in DROPPED:
+            return self.write(function.value)
+        if function.attr == "to":
+            kept = [a for a in node.args if self.replay.scope.canonical(a) in DTYPES]
+            base = self.write(function.value)
+            return f"{base}.to({self.replay.scope.canonical(kept[0])})" if kept else base
+        if function.attr not in METHODS or _is_self(function.value):
+            return self.replay.leaf(ast.unparse(node))
+        base = self.write(function.value)
+        if function.attr == "squeeze" and base in self.replay.leaves.values():
+            self.replay.squeezed.add(base)
+        return f"{base}.{function.attr}({self._arguments(node)})"
+
+    def _arguments(self, node: ast.Call) -> str:
+        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
+            raise UnmodelledError("starred arguments are not replayed")
+        written = [self.write(a) for a in node.args]
+        kept = [k for k in node.keywords if k.arg != "device"]
+        return ", ".join(written + [f"{k.arg}={self.write(k.value)}" for k in kept])
+
+    def _constructor(self, function: ast.expr) -> tuple[str, dict[str, ast.expr]] | None:
+        """`criterion(...)` where criterion is a loss module that the file makes: its name and keyword options."""
+        value: ast.expr | None = function
+        if isinstance(function, ast.Name):
+            value = self.replay.scope.value_of(function.id, self.line)
+        elif isinstance(function, ast.Attribute) and _is_self(function.value):
+            value = self.replay.scope.attribute(function.attr)
+        while (
+            isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "cuda")
+        ):
+            value = value.func.value
+        if not isinstance(value, ast.Call):
+            return None
+        canonical = self.replay.scope.canonical(value.func)
+        name = canonical.rpartition(".")[2]
+        if not canonical.startswith("torch.nn.") or name not in MODULES:
+            return None
+        if len(value.args) > 1 or any(k.arg is None for k in value.keywords):
+            raise UnmodelledError(f"positional options of {name}")
+        options = {k.arg: k.value for k in value.keywords if k.arg is not None}
+        if value.args:
+            options["weight"] = value.args[0]
+        return name, options
+
+    def _loss(self, name: str, node: ast.Call, more: dict[str, ast.expr]) -> str:
+        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
+            raise UnmodelledError("starred arguments of a loss")
+        positions = POSITIONS.get(name, ("input", "target", "weight"))
+        if len(node.args) > len(positions):
+            raise UnmodelledError(f"positional options of {name}")
+        given = dict(zip(positions, node.args, strict=False))
+        given |= {k.arg: k.value for k in node.keywords if k.arg is not None} | more
+        texts = {parameter: self.write(value) for parameter, value in given.items()}
+        known = sorted(self.replay.leaves.values(), key=len, reverse=True)
+        roots = {p: [leaf for leaf in known if _mentions(text, leaf)] for p, text in texts.items()}
+        options = {p: ast.literal_eval(t) for p, t in texts.items() if not roots[p] and _is_literal(t)}
+        self.replay.calls.append(LossCall(name, given, roots, options))
+        return f"torch.nn.functional.{name}({', '.join(f'{p}={t}' for p, t in texts.items())})"
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def _mentions(text: str, leaf: str) -> bool:
+    return any(isinstance(n, ast.Name) and n.id == leaf for n in ast.walk(ast.parse(text, mode="eval")))
+
+
+def _is_literal(text: str) -> bool:
+    try:
+        ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return False
+    return True

@@ -1,0 +1,131 @@
+"""What the names in an expression stand for, read off the syntax of one file: no module is imported."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(slots=True)
+class Scope:
+    """The names that a line of a file sees: its function, the class around it, and the module."""
+
+    tree: ast.Module
+    line: int
+    function: FunctionNode | None = None
+    owner: ast.ClassDef | None = None
+    imports: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def at(cls, tree: ast.Module, line: int) -> Scope:
+        scope = cls(tree, line)
+        scope.imports = dict(_imports(tree))
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ClassDef | FunctionNode) or not node.lineno <= line <= (node.end_lineno or 0):
+                continue
+            if isinstance(node, ast.ClassDef):
+                scope.owner = node
+            elif scope.function is None or node.lineno >= scope.function.lineno:
+                scope.function = node
+        return scope
+
+    @property
+    def body(self) -> ast.AST:
+        return self.function if self.function is not None else self.tree
+
+    def canonical(self, node: ast.expr) -> str:
+        """The dotted library name of an expression, "" if it is none."""
+        if isinstance(node, ast.Name):
+            return self.imports.get(node.id, "")
+        if isinstance(node, ast.Attribute):
+            base = self.canonical(node.value)
+            return f"{base}.{node.attr}" if base else ""
+        return ""
+
+    def value_of(self, name: str, line: int) -> ast.expr | None:
+        """What a plain name was last given before `line` by `name = ...`; None for loop variables and parameters."""
+        found: ast.expr | None = None
+        for number, value in self._givings(name):
+            if number < line or (number == line and found is None):
+                found = value
+        if found is not None or self.function is None or name in _parameters(self.function):
+            return found
+        at_module = [n.value for n in self.tree.body if isinstance(n, ast.Assign) and _names(n.targets) == [name]]
+        return at_module[-1] if len(at_module) == 1 else None
+
+    def _givings(self, name: str) -> list[tuple[int, ast.expr | None]]:
+        found: list[tuple[int, ast.expr | None]] = []
+        for node in ast.walk(self.body):
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    found += _given(target, node.value, name, node.lineno)
+            elif isinstance(node, ast.AnnAssign) and node.value is not None:
+                found += _given(node.target, node.value, name, node.lineno)
+            elif isinstance(node, ast.For | ast.comprehension) and name in _bound(node.target):
+                found.append((node.target.lineno, None))
+            elif (
+                isinstance(node, ast.withitem) and node.optional_vars is not None and name in _bound(node.optional_vars)
+            ):
+                found.append((node.optional_vars.lineno, None))
+            elif isinstance(node, ast.NamedExpr) and node.target.id == name:
+                found.append((node.lineno, node.value))
+            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
+                found.append((node.lineno, None))
+        return sorted(found, key=lambda each: each[0])
+
+    def attribute(self, name: str) -> ast.expr | None:
+        """What `self.<name>` is given in the class, if it is given once."""
+        if self.owner is None:
+            return None
+        found: list[ast.expr] = []
+        for node in ast.walk(self.owner):
+            if not isinstance(node, ast.Assign):
+                continue
+            for target in node.targets:
+                if isinstance(target, ast.Attribute) and ast.unparse(target) == f"self.{name}":
+                    found.append(node.value)
+        return found[0] if len(found) == 1 else None
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield (
+                    (alias.asname or alias.name.partition(".")[0]),
+                    (alias.name if alias.asname else alias.name.partition(".")[0]),
+                )
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                yield alias.asname or alias.name, f"{node.module}.{alias.name}"
+
+
+def _parameters(function: FunctionNode) -> set[str]:
+    arguments = function.args
+    return {a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+
+
+def _names(targets: list[ast.expr]) -> list[str]:
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _bound(target: ast.expr) -> set[str]:
+    return {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
+
+
+def _given(target: ast.expr, value: ast.expr, name: str, line: int) -> list[tuple[int, ast.expr | None]]:
+    if isinstance(target, ast.Name):
+        return [(line, value)] if target.id == name else []
+    if isinstance(target, ast.Tuple | ast.List) and name in _bound(target):
+        if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
+            for part, given in zip(target.elts, value.elts, strict=True):
+                if isinstance(part, ast.Name) and part.id == name:
+                    return [(line, given)]
+        return [(line, None)]
+    return []
+
+
+__all__ = ["Scope"]
