@@ -281,7 +281,7 @@ def _evidence(returned: Returned, written: str, model: str, file: _File) -> tupl
         if evidence is not None:
             return evidence, ()
     hidden = [site.text for site, _ in returned.terms if site.reduction == "unknown"] + list(returned.hidden)
-    if any("label_smoother(" in text for text in hidden):
+    if any("label_smoother(" in text for text in hidden) and (file.tokens is not None or not file.rows):
         return Evidence("the label smoother divides by the targets that are not ignored"), ()
     if any(is_model_loss(text, model) for text in hidden):
         return file.tokens, (HIDDEN,)
@@ -289,16 +289,27 @@ def _evidence(returned: Returned, written: str, model: str, file: _File) -> tupl
 
 
 def is_model_loss(path: str, model: str) -> bool:
-    """Whether an access path is the loss that a call of the model, or of the Trainer's own method, returns."""
-    for called in (f"{model}(", "super().compute_loss("):
-        if path.startswith(called):
-            depth = 0
-            for place in range(len(called) - 1, len(path)):
-                depth += {"(": 1, ")": -1}.get(path[place], 0)
-                if depth == 0:
-                    rest = path[place + 1 :]
-                    return rest in _OWN_LOSS or (not rest and called.startswith("super"))
+    """Whether a term of an access path is the loss that a call of the model, or of the base Trainer, returns."""
+    ends = {f"{model}(": _OWN_LOSS, "super().compute_loss(": _OWN_LOSS | {""}}
+    depth = start = 0
+    for place, letter in enumerate(path + " "):
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == " " and depth == 0:
+            term = path[start:place]
+            start = place + 1
+            if any(term.startswith(call) and _after_call(term, len(call)) in rest for call, rest in ends.items()):
+                return True
     return False
+
+
+def _after_call(term: str, place: int) -> str | None:
+    """What follows the call whose arguments begin at `place`."""
+    depth = 1
+    for end in range(place, len(term)):
+        depth += (term[end] == "(") - (term[end] == ")")
+        if depth == 0:
+            return term[end + 1 :]
+    return None
 
 
 def _token_mean(site: Site, coefficient: Num, written: str, file: _File) -> Evidence | None:

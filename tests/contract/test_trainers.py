@@ -278,6 +278,125 @@ REPORTED = {
                 return F.cross_entropy(logits.flatten(0, 1), inputs["labels"].flatten(), ignore_index=-100)
         """,
     ),
+    "R-Drop": (
+        "unused",
+        TOKENS,
+        """
+        class T(Trainer):
+            def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+                first = model(**inputs)
+                second = model(**inputs)
+                ce = 0.5 * (first.loss + second.loss)
+                pad = inputs["labels"].eq(-100)
+                kl = F.kl_div(first.logits.log_softmax(-1), second.logits.softmax(-1), reduction="none")
+                kl = kl.masked_fill(pad.unsqueeze(-1), 0.0).sum()
+                loss = ce + kl
+                return (loss, first) if return_outputs else loss
+        """,
+    ),
+    "a module of the file that ignores targets": (
+        "unused",
+        TOKENS,
+        """
+        class FocalLoss(nn.Module):
+            def __init__(self, gamma=2.0, ignore_index=-100):
+                super().__init__()
+                self.gamma = gamma
+                self.ignore_index = ignore_index
+
+            def forward(self, logits, targets):
+                ce = F.cross_entropy(logits, targets, ignore_index=self.ignore_index, reduction="none")
+                return ((1 - torch.exp(-ce)) ** self.gamma * ce).mean()
+
+
+        class T(Trainer):
+            def __init__(self, *args, **kwargs):
+                super().__init__(*args, **kwargs)
+                self.loss_fn = FocalLoss()
+
+            def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+                labels = inputs.pop("labels")
+                outputs = model(**inputs)
+                loss = self.loss_fn(outputs.logits.view(-1, outputs.logits.size(-1)), labels.view(-1))
+                return (loss, outputs) if return_outputs else loss
+        """,
+    ),
+    "a distillation loss of selected tokens": (
+        "unused",
+        TOKENS,
+        """
+        class T(Trainer):
+            def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+                labels = inputs["labels"]
+                out = model(**inputs)
+                with torch.no_grad():
+                    ref = self.ref(**inputs).logits
+                mask = labels.view(-1) != -100
+                p = F.log_softmax(out.logits.view(-1, out.logits.size(-1))[mask], dim=-1)
+                q = F.softmax(ref.view(-1, ref.size(-1))[mask], dim=-1)
+                loss = nn.KLDivLoss(reduction="batchmean")(p, q)
+                return (loss, out) if return_outputs else loss
+        """,
+    ),
+    "the loss of the outputs by its key": (
+        "swallowed",
+        TOKENS,
+        """
+        class T(Seq2SeqTrainer):
+            def compute_loss(self, model, inputs, return_outputs=False, **kw):
+                aux = inputs.pop("aux_labels")
+                outputs = model(**inputs)
+                loss = outputs["loss"]
+                loss = loss + 0.1 * F.cross_entropy(outputs["aux_logits"], aux)
+                return (loss, outputs) if return_outputs else loss
+        """,
+    ),
+    "a penalty is added to the loss of the model": (
+        "unused",
+        TOKENS,
+        """
+        class T(Trainer):
+            def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+                outputs = model(**inputs)
+                if isinstance(outputs, dict) and "loss" not in outputs:
+                    raise ValueError("no loss")
+                loss = outputs["loss"] if isinstance(outputs, dict) else outputs[0]
+                if self.args.l2 > 0:
+                    loss = loss + self.args.l2 * sum(p.pow(2).sum() for p in model.parameters())
+                return (loss, outputs) if return_outputs else loss
+        """,
+    ),
+    "a sum of chunks over the own count": (
+        "unused",
+        TOKENS,
+        """
+        class T(Trainer):
+            def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+                labels = inputs.pop("labels")[:, 1:].reshape(-1)
+                hidden = model.model(**inputs).last_hidden_state[:, :-1]
+                hidden = hidden.reshape(-1, hidden.size(-1))
+                total = 0.0
+                for h, y in zip(hidden.split(1024), labels.split(1024)):
+                    total = total + F.cross_entropy(model.lm_head(h), y, ignore_index=-100, reduction="sum")
+                return total / (labels != -100).sum()
+        """,
+    ),
+    "a masked mean by a function": (
+        "unused",
+        TOKENS,
+        """
+        def masked_mean(values, mask):
+            return (values * mask).sum() / mask.sum()
+
+
+        class T(Trainer):
+            def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+                logits = model(input_ids=inputs["input_ids"]).logits
+                nll = F.cross_entropy(logits.transpose(1, 2), inputs["labels"], reduction="none")
+                loss = masked_mean(nll, inputs["attention_mask"])
+                return (loss, {"logits": logits}) if return_outputs else loss
+        """,
+    ),
 }
 
 SILENT = {
@@ -541,6 +660,79 @@ SILENT = {
                 return F.cross_entropy(logits.flatten(0, 1), inputs["labels"].flatten(), ignore_index=-100)
         """,
     ),
+    "the label smoother of a row classifier": (
+        ROWS,
+        """
+        class T(Trainer):
+            def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+                labels = inputs.pop("labels") if self.label_smoother is not None and "labels" in inputs else None
+                outputs = model(**inputs)
+                if labels is not None:
+                    loss = self.label_smoother(outputs, labels)
+                else:
+                    loss = outputs["loss"] if isinstance(outputs, dict) else outputs[0]
+                return (loss, outputs) if return_outputs else loss
+        """,
+    ),
+    "an unpaired preference loss": (
+        TOKENS,
+        """
+        class T(Trainer):
+            def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+                logits = model(input_ids=inputs["input_ids"]).logits[:, :-1]
+                labels = inputs["labels"][:, 1:].clone()
+                mask = labels != -100
+                labels[labels == -100] = 0
+                logp = torch.gather(logits.log_softmax(-1), 2, labels.unsqueeze(2)).squeeze(2)
+                logp = (logp * mask).sum(-1)
+                ratio = logp - inputs["ref_logp"]
+                chosen = ratio[inputs["desirable"]]
+                rejected = ratio[~inputs["desirable"]]
+                losses = torch.cat((1 - F.sigmoid(0.1 * chosen), 1 - F.sigmoid(-0.1 * rejected)))
+                return losses.mean()
+        """,
+    ),
+    "odds of rows": (
+        TOKENS,
+        """
+        class T(Trainer):
+            def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+                c = self.logps(model, inputs["c"])
+                r = self.logps(model, inputs["r"])
+                log_odds = (c - r) - (torch.log1p(-torch.exp(c)) - torch.log1p(-torch.exp(r)))
+                return -(c.mean() + 0.1 * F.logsigmoid(log_odds).mean())
+
+            def logps(self, model, batch):
+                lp = model(**batch).logits.log_softmax(-1)
+                tok = lp.gather(-1, batch["labels"].unsqueeze(-1)).squeeze(-1)
+                return (tok * batch["mask"]).sum(-1) / batch["mask"].sum(-1)
+        """,
+    ),
+    "the distillation of a row classifier": (
+        ROWS,
+        """
+        class T(Trainer):
+            def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+                student = model(**inputs)
+                with torch.no_grad():
+                    teacher = self.teacher(**inputs)
+                kd = nn.KLDivLoss(reduction="batchmean")(
+                    F.log_softmax(student.logits / 2, dim=-1), F.softmax(teacher.logits / 2, dim=-1)
+                )
+                loss = 0.5 * student.loss + 0.5 * 4 * kd
+                return (loss, student) if return_outputs else loss
+        """,
+    ),
+    "a sum over rows": (
+        TOKENS,
+        """
+        class T(Trainer):
+            def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+                logits = model(input_ids=inputs["input_ids"]).logits
+                loss = F.cross_entropy(logits.flatten(0, 1), inputs["labels"].flatten(), reduction="sum")
+                return loss / logits.size(0)
+        """,
+    ),
 }
 
 
@@ -612,6 +804,9 @@ def test_how_the_count_is_ignored(signature: str, body: str, how: str) -> None:
         ("model(**=inputs).logits.squeeze(-1)[0]", False),
         ("logsigmoid(model(x)[0])", False),
         ("T.get_batch_loss_metrics(model(x))[0]", False),
+        ("model(**=inputs)['loss'] + T.args.l2 * [model.parameters()[i] ** 2.sum() ...].sum()", True),
+        ("0.5 * model(**=inputs).loss", True),
+        ("torch.stack([model(x).loss, model(y).loss])[0]", False),
         ("model(unclosed", False),
     ],
 )
