@@ -17,7 +17,7 @@ from accumlint.apis.language import Count
 from accumlint.apis.registry import Registry
 from accumlint.contract.classes import ClassView, FileNames, configured_steps
 from accumlint.contract.label_loss import COUNT, Context, read_losses
-from accumlint.contract.verdict import Clause, Confidence, Evidence, Violation
+from accumlint.contract.verdict import Clause, Confidence, Violation
 from accumlint.reading import ir
 from accumlint.reading.program import Module
 from accumlint.reading.walk import dotted, walk
@@ -64,7 +64,6 @@ def _check(view: ClassView, forward: ir.Function, names: FileNames, registry: Re
     return Violation(
         Clause.SWALLOWED_ITEM_COUNT,
         forward.node,
-        evidence=(Evidence("the loss is a mean and gets no count", reading.means[0]),),
         assumptions=assumptions,
         confidence=Confidence.ASSUMED if assumptions else Confidence.PROVED,
         other=reading.means[0],

@@ -137,8 +137,15 @@ def _divides_itself(view: ClassView, file: _File) -> bool:
 
 
 def _asks_version(node: object) -> bool:
-    word = _word(node) or ""
-    return word == "__version__" or ("version" in word.lower() and "transformers" in word.lower())
+    """`transformers.__version__`, `is_transformers_version(...)`, `metadata.version("transformers")` in a test."""
+    if isinstance(node, ir.Attribute) and node.name == "__version__":
+        return dotted(node.value) == "transformers"
+    if isinstance(node, ir.Call) and "version" in (dotted(node.function) or ""):
+        return any(
+            isinstance(each.value, ir.Constant) and each.value.value == "transformers" for each in node.arguments
+        )
+    word = (_word(node) or "").lower()
+    return "version" in word and "transformers" in word
 
 
 def _words(node: object) -> list[str]:

@@ -814,6 +814,21 @@ def test_the_loss_of_the_model_itself(path: str, answer: bool) -> None:
     assert is_model_loss(path, "model") is answer
 
 
+@pytest.mark.parametrize(
+    ("test", "silent"),
+    [
+        ("version.parse(transformers.__version__) < version.parse('4.46')", True),
+        ("is_transformers_version('<', '4.46')", True),
+        ("metadata.version('transformers') < '4.46'", True),
+        ("torch.__version__ < '2'", False),
+    ],
+)
+def test_a_check_of_the_installed_version(test: str, silent: bool) -> None:
+    _, head, body = REPORTED["class weights"]
+    source = head + textwrap.dedent(body) + f"\n\nif {test}:\n    T = None\n"
+    assert (check(source) == []) is silent
+
+
 def test_the_number_of_steps_is_read_off_the_arguments() -> None:
     _, head, body = REPORTED["class weights"]
     source = head + textwrap.dedent(body)
