@@ -9,6 +9,7 @@ is judged. The same input gives the same certificate.
 
 from __future__ import annotations
 
+import ast
 import atexit
 import importlib.util
 import math
@@ -74,14 +75,18 @@ def certify(
     changed, problem = _changed(judged_before, judged)
     if problem:
         return Certificate(missing=(problem,))
-    declared = any(getattr(each, "declared", "") for each in obligations)
+    declared = sum(bool(each.declared) for each in obligations)
     expectation = Expectation(
-        tuple(old.result for old, _ in changed if old), declared, text_has_ranks("\n".join(module.lines))
+        tuple(old.result for old, _ in changed if old),
+        declared,
+        equal=not obligations,
+        distributed=text_has_ranks("\n".join(module.lines)),
     )
     results = [new.result for _, new in changed]
     proof = prove(results, expectation)
     news = _new_findings(changed)
     certificate = _Builder(proof, news, bool(obligations))
+    certificate.notes = tuple(getattr(plan, "notes", ()))
     if confirm:
         certificate.torch(changed, expectation, runner)
         certificate.leaves(module_before, module, changed, obligations, runner)
@@ -157,6 +162,7 @@ class _Builder:
         self.assumptions: dict[str, None] = dict.fromkeys(proof.assumptions)
         self.disagreement = ""
         self.needs_leaf = needs_leaf
+        self.notes: tuple[str, ...] = ()
         if proof.holds and not news:
             self.discharged.add(Check.PROVED)
         else:
@@ -170,6 +176,7 @@ class _Builder:
             tuple(self.missing),
             tuple(self.measures),
             self.disagreement,
+            self.notes,
         )
 
     # ------------------------------------------------------------------------------------------- execution
@@ -181,7 +188,7 @@ class _Builder:
             self.missing.append(NO_TORCH)
             return
         runner = runner or shared_runner()
-        runs = [run for old, new in changed for run in _execute(old, new, runner)]
+        runs = [run for old, new in changed for run in _execute(old, new, runner, expectation.equal)]
         bad = next((run for run in runs if not run.holds), None)
         if not runs or bad is not None:
             self._not_equal(bad)
@@ -198,7 +205,7 @@ class _Builder:
                 Check.EXECUTED, worst.error, LIMIT, differs, worst.counts, worst.seed, f"torch {runner.torch_version}"
             )
         )
-        if expectation.distributed:
+        if expectation.distributed and not expectation.equal:
             self.assumptions["executed on one rank; the sum over ranks is taken as the interpreter models it"] = None
 
     def _not_equal(self, bad: Executed | None) -> None:
@@ -237,6 +244,10 @@ class _Builder:
         if importlib.util.find_spec("torch") is None:
             return
         runner = runner or shared_runner()
+        derived = derive(before, [old for old, _ in changed if old], after, [new for _, new in changed])
+        if problem := _other_count(derived, obligations):
+            self.missing.append(f"not leaf-checked: {problem}")
+            return
         found = check_leaves(before, after, visible, runner)
         if isinstance(found, LeafProblem):
             self.missing.append(f"not leaf-checked: {found.reason}")
@@ -252,12 +263,22 @@ class _Builder:
             )
 
 
+def _other_count(derived: Iterable[Any], obligations: Iterable[Any]) -> str:
+    """Whether the repaired text divides by another count than the plan says, in one line; "" if it does not."""
+    planned = {ast.dump(ast.parse(each.count_text.strip(), mode="eval")) for each in obligations}
+    found = {each.count_text for each in derived}
+    if not found:
+        return "no count was found in what the repaired text divides by"
+    other = sorted(text for text in found if ast.dump(ast.parse(text, mode="eval")) not in planned)
+    return f"the repaired text also counts `{other[0]}`" if other else ""
+
+
 def _only_clocks(changed: Iterable[tuple[Judged | None, Judged]]) -> bool:
     clauses = {violation.clause for old, _ in changed if old is not None for violation in old.violations}
     return bool(clauses) and clauses <= CLOCKS
 
 
-def _execute(old: Judged | None, new: Judged, runner: Runner) -> list[Executed]:
+def _execute(old: Judged | None, new: Judged, runner: Runner, equal: bool) -> list[Executed]:
     traces = new.result.default
     was = old.result.default if old is not None and not old.result.stopped else []
     factors = [Fraction(1) if factor is None else factor for factor in original_factors(was)]
@@ -265,11 +286,11 @@ def _execute(old: Judged | None, new: Judged, runner: Runner) -> list[Executed]:
     for place, trace in enumerate(traces):
         if trace.stopped or trace.exempt or not trace.events:
             return [Executed(math.inf, math.inf, None, (), 0, f"not analysed: {trace.stopped or trace.exempt}")]
-        runs += execute(trace, was[place] if place < len(was) else None, runner, factors)
+        runs += execute(trace, was[place] if place < len(was) else None, runner, factors, equal=equal)
     for flipped in new.result.flipped:
         for trace in flipped[:1]:
             if not trace.stopped and not trace.exempt and any(e.kind == "step" for e in trace.events):
-                runs += execute(trace, None, runner, factors)[:1]
+                runs += execute(trace, None, runner, factors, equal=equal)[:1]
     return runs
 
 

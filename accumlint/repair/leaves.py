@@ -16,7 +16,7 @@ from accumlint.harness.leaf import Leaf, LeafPair, LeafReport, check_pair
 from accumlint.harness.runner import Runner, Status
 from accumlint.reading.program import Module
 from accumlint.repair.replay import LossCall, Replay, UnmodelledError
-from accumlint.repair.scope import Scope
+from accumlint.repair.scope import Scope, changes_between
 
 Shape = tuple[str | int, ...]
 INDEXED = frozenset({"cross_entropy", "nll_loss"})
@@ -41,7 +41,7 @@ class ObligationLike(Protocol):
     """What `plan.Obligation` has; texts are Python expressions of the script."""
 
     @property
-    def site(self) -> int: ...
+    def site(self) -> Any: ...
     @property
     def mean_text(self) -> str: ...
     @property
@@ -72,7 +72,8 @@ def check_leaves(before: Module, after: Module, obligations: Sequence[Any], runn
     reports: list[LeafReport] = []
     assumptions: dict[str, None] = {}
     for each in obligations:
-        line = before.syntax.span(each.site).line if each.site >= 0 else 0
+        node = each.site if isinstance(each.site, int) else each.site.node
+        line = before.syntax.span(node).line if node >= 0 else 0
         try:
             found = _check(_Texts(old, new, line, each.mean_text, each.sum_text, each.count_text), runner)
         except (UnmodelledError, SyntaxError, KeyError, ValueError) as problem:
@@ -95,14 +96,20 @@ class _Texts:
 
 
 def _check(texts: _Texts, runner: Runner) -> LeavesHold | LeafProblem:
-    replay = Replay(Scope.at(texts.old, _line_of(texts.old, texts.mean) or texts.line))
+    replay = Replay(Scope.at(texts.old, texts.line or _line_of(texts.old, texts.mean, "")))
+    place = replay.scope.place
     mean = replay.text(_expression(texts.mean))
     if not replay.calls:
         raise UnmodelledError(f"`{texts.mean[:60]}` holds no loss of torch")
-    replay.scope = Scope.at(texts.new, _line_of(texts.new, texts.sum or texts.count) or texts.line)
+    lines = [_line_of(texts.new, text, place) for text in (texts.sum or texts.count, texts.count)]
+    if not all(lines):
+        raise UnmodelledError("the sum or the count is not in the repaired text as it was planned")
+    replay.scope = Scope.at(texts.new, lines[0])
     total = replay.text(_expression(texts.sum)) if texts.sum else None
-    replay.scope = Scope.at(texts.new, _line_of(texts.new, texts.count) or replay.scope.line)
+    replay.scope = Scope.at(texts.new, lines[1])
     count = replay.text(_expression(texts.count))
+    if touched := replay.seen & changes_between(replay.scope, min(lines), max(lines)):
+        raise UnmodelledError(f"`{sorted(touched)[0]}` is changed in place between the loss and the count")
     held: list[LeafReport] = []
     assumptions: list[str] = []
     reason = ""
@@ -125,6 +132,8 @@ def _check(texts: _Texts, runner: Runner) -> LeavesHold | LeafProblem:
         raise UnmodelledError(reason or f"`{texts.mean[:60]}` runs on no usual shape of data")
     if restricted:
         assumptions.append("what is squeezed has a last dimension of 1, and targets have one dimension")
+    if any(leaf.kind == "mask" for leaf in leaves):
+        assumptions.append("masks hold zeros and ones")
     return LeavesHold((max(held, key=lambda report: report.error),), tuple(dict.fromkeys(assumptions)))
 
 
@@ -132,14 +141,15 @@ def _expression(text: str) -> ast.expr:
     return ast.parse(text.strip(), mode="eval").body
 
 
-def _line_of(tree: ast.Module, text: str) -> int:
-    """The last line of the file on which an expression stands, 0 if it does not."""
+def _line_of(tree: ast.Module, text: str, place: str) -> int:
+    """The last line on which an expression stands, in the function of that name if it stands there; else 0."""
     if not text:
         return 0
     wanted = ast.dump(_expression(text))
     kind = type(_expression(text))
     lines = [n.lineno for n in ast.walk(tree) if isinstance(n, kind) and ast.dump(n) == wanted]
-    return max(lines, default=0)
+    near = [line for line in lines if Scope.at(tree, line).place == place]
+    return max(near or lines, default=0)
 
 
 def _pair(mean: str, total: str | None, count: str, leaves: tuple[Leaf, ...], constants: dict[str, object]) -> LeafPair:

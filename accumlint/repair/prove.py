@@ -37,7 +37,8 @@ class Expectation:
     """What a proof may take from outside: `originals` by region name, declared contracts, and whether ranks exist."""
 
     originals: tuple[Result, ...] = ()
-    declared: bool = False  # a loss of unknown reduction is a mean, by a declared contract
+    declared: int = 0  # so many losses of unknown reduction are means, by declared contracts
+    equal: bool = False  # no count was inserted: microbatches are taken to hold equally many targets
     distributed: bool = False
 
 
@@ -52,6 +53,8 @@ def prove(results: Sequence[Result], expectation: Expectation | None = None) -> 
     if not results:
         return Proof(False, "no training loop was read in the repaired text")
     assumptions: dict[str, None] = {}
+    if expectation.equal:
+        assumptions["the microbatches of a window hold equally many targets: no count was inserted"] = None
     windows = 0
     for result in results:
         original = _original_of(result, expectation.originals)
@@ -104,7 +107,7 @@ def _prove_path(
         windows += stepped
     if not condition and original is not None:
         _same_kinds(traces[0], original.default[0])
-    _same_factors(traces, original)
+    _same_factors(traces, original, equal=expectation.equal)
     return windows
 
 
@@ -159,9 +162,12 @@ def _prove_window(trace: Trace, segment: Segment, expectation: Expectation, assu
         raise NotShownError("a window holds microbatches of two passes over the data")
     if step.scaled:
         raise NotShownError("steps with gradients that a GradScaler has still scaled")
-    if problem := misweighed(trace, segment, expectation.declared, assumptions):
+    unknown = {site.node for site, _ in step.gradient if site.reduction == "unknown"}
+    if len(unknown) > expectation.declared:
+        raise NotShownError("whether the loss is a mean or a sum is not known")
+    if problem := misweighed(trace, segment, expectation.equal, assumptions):
         raise NotShownError(problem)
-    if expectation.distributed and not is_reduced(step.gradient):
+    if expectation.distributed and not expectation.equal and not is_reduced(step.gradient):
         raise NotShownError("gradients are averaged over ranks, but the count is that of one rank")
     _prove_clip(segment, step)
     _prove_scaler(segment)
@@ -259,10 +265,10 @@ def _same_kinds(trace: Trace, original: Trace) -> None:
             raise NotShownError("some windows are clipped and some are not")
 
 
-def _same_factors(traces: list[Trace], original: Result | None) -> None:
+def _same_factors(traces: list[Trace], original: Result | None, *, equal: bool) -> None:
     """The weight of a target is exactly 1 / sum(n), or has the factor that the original gave to this term."""
     allowed = original_factors(original.default) if original is not None and not original.stopped else []
-    read = [trace_factors(trace) for trace in traces]
+    read = [trace_factors(trace, equal) for trace in traces]
     for place, found in enumerate(zip(*read, strict=False)):
         values = set().union(*found)
         if len(values) > 1:

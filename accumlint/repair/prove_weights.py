@@ -30,22 +30,20 @@ def _by_place(gradient: Snapshot) -> dict[Place, dict[int, tuple[Site, list[Num]
     return found
 
 
-def misweighed(trace: Trace, segment: Segment, declared: bool, assumptions: dict[str, None]) -> str:
+def misweighed(trace: Trace, segment: Segment, equal: bool, assumptions: dict[str, None]) -> str:
     """What is wrong with the weights of a window, in one line; "" if they are 1 / sum(n) up to one factor a term."""
     assert segment.step is not None
     for terms in _by_place(segment.step.gradient).values():
         site = next(iter(terms.values()))[0]
         if not site.separable:
             return "the loss couples the examples of a batch"
-        if site.reduction == "unknown" and not declared:
-            return "whether the loss is a mean or a sum is not known"
         if site.reduction not in ("mean", "sum", "unknown"):
             return f"a loss of reduction {site.reduction!r} has no known count"
         if missing := [k for k in segment.microbatches if k not in terms]:
             return f"a term of the loss is missing in {len(missing)} microbatches of the window"
         if problem := _undefined(trace, segment, terms, assumptions):
             return problem
-        if len(window_factors(trace, segment, terms)) != 1:
+        if len(window_factors(trace, segment, terms, equal)) != 1:
             return "targets of one window have unequal weights"
         if site.count in REAL_COUNTS and any(_has_unit_floor(c) for _, cs in terms.values() for c in cs):
             return "a sum of weights, which may be below 1, is kept at 1 or above"
@@ -81,8 +79,13 @@ def count_at(trace: Trace, microbatch: int, point: int) -> Fraction:
     return trace.counts[microbatch].at[point] or Fraction(0)
 
 
-def window_factors(trace: Trace, segment: Segment, terms: dict[int, tuple[Site, list[Num]]]) -> set[Fraction]:
-    """The weights of the window's targets times sum(n), over microbatches and points; right is one value."""
+def window_factors(
+    trace: Trace, segment: Segment, terms: dict[int, tuple[Site, list[Num]]], equal: bool = False
+) -> set[Fraction]:
+    """The weights of the window's targets times sum(n), over microbatches and points; right is one value.
+
+    With `equal`, microbatches hold equally many targets: a mean that does not look at counts is weighed by 1 / size.
+    """
     unit = trace.world.constant if trace.sums_ranks and trace.world is not None else Fraction(1)
     found: set[Fraction] = set()
     for point in range(POINTS):
@@ -92,12 +95,15 @@ def window_factors(trace: Trace, segment: Segment, terms: dict[int, tuple[Site, 
             if k not in terms or not count or any(c.at[point] is None for c in terms[k][1]):
                 continue  # a mean over no target has no gradient, and S[k] is zero there
             value = sum((c.at[point] or Fraction(0) for c in terms[k][1]), Fraction(0))
+            if equal and terms[k][0].reduction != "sum" and not any(c.depends_on_counts for c in terms[k][1]):
+                found.add(value * len(segment.microbatches) * unit)
+                continue
             on_sum = value if terms[k][0].reduction == "sum" else value / count
             found.add(on_sum * total * unit)
     return found
 
 
-def trace_factors(trace: Trace) -> list[set[Fraction]]:
+def trace_factors(trace: Trace, equal: bool = False) -> list[set[Fraction]]:
     """For each place of a loss, in the order of the text: its factors over all windows of all stores."""
     found: dict[Place, set[Fraction]] = {}
     for store in trace.stores:
@@ -105,7 +111,7 @@ def trace_factors(trace: Trace) -> list[set[Fraction]]:
             if segment.step is None:
                 continue
             for place, terms in _by_place(segment.step.gradient).items():
-                found.setdefault(place, set()).update(window_factors(trace, segment, terms))
+                found.setdefault(place, set()).update(window_factors(trace, segment, terms, equal))
     return [found[place] for place in sorted(found)]
 
 

@@ -69,12 +69,14 @@ class Replay:
     calls: list[LossCall] = field(default_factory=list)
     masks: set[str] = field(default_factory=set)
     squeezed: set[str] = field(default_factory=set)
+    seen: set[str] = field(default_factory=set)  # the names that were read
 
     def text(self, node: ast.expr, line: int | None = None) -> str:
         return _Writer(self, self.scope.line if line is None else line, 0).write(node)
 
     def leaf(self, what: str) -> str:
-        return self.leaves.setdefault(what, f"v{len(self.leaves)}")
+        """The leaf of a part of the script: the same text in another function is another thing."""
+        return self.leaves.setdefault(f"{self.scope.place}: {what}", f"v{len(self.leaves)}")
 
 
 @dataclass(slots=True)
@@ -132,10 +134,13 @@ class _Writer:
             return canonical
         if canonical:
             raise UnmodelledError(f"`{node.id}` is imported and not known")
-        value = self.replay.scope.value_of(node.id, self.line)
-        if value is None or self.depth > 12:
+        self.replay.seen.add(node.id)
+        value, line = self.replay.scope.given(node.id, self.line)
+        if value is None:
             return self.replay.leaf(node.id)
-        return _Writer(self.replay, getattr(value, "lineno", self.line), self.depth + 1).write(value)
+        if self.depth > 12:
+            raise UnmodelledError(f"`{node.id}` is computed in too many steps")
+        return _Writer(self.replay, line, self.depth + 1).write(value)
 
     def _attribute(self, node: ast.Attribute) -> str:
         canonical = self.replay.scope.canonical(node)

@@ -45,16 +45,26 @@ class Scope:
             return f"{base}.{node.attr}" if base else ""
         return ""
 
+    @property
+    def place(self) -> str:
+        """The function and class by name: the same in the original and in the repaired text."""
+        names = (self.owner.name if self.owner else "", self.function.name if self.function else "")
+        return ".".join(name for name in names if name)
+
     def value_of(self, name: str, line: int) -> ast.expr | None:
         """What a plain name was last given before `line` by `name = ...`; None for loop variables and parameters."""
-        found: ast.expr | None = None
+        return self.given(name, line)[0]
+
+    def given(self, name: str, line: int) -> tuple[ast.expr | None, int]:
+        """The same with the line of the statement that gave it (0: it was not given in the function)."""
+        found: tuple[ast.expr | None, int] = (None, 0)
         for number, value in self._givings(name):
-            if number < line or (number == line and found is None):
-                found = value
-        if found is not None or self.function is None or name in _parameters(self.function):
+            if number < line:
+                found = (value, number)
+        if found[1] or self.function is None or name in _parameters(self.function):
             return found
         at_module = [n.value for n in self.tree.body if isinstance(n, ast.Assign) and _names(n.targets) == [name]]
-        return at_module[-1] if len(at_module) == 1 else None
+        return (at_module[-1], 0) if len(at_module) == 1 else (None, 0)
 
     def _givings(self, name: str) -> list[tuple[int, ast.expr | None]]:
         found: list[tuple[int, ast.expr | None]] = []
@@ -128,4 +138,20 @@ def _given(target: ast.expr, value: ast.expr, name: str, line: int) -> list[tupl
     return []
 
 
-__all__ = ["Scope"]
+def changes_between(scope: Scope, first: int, last: int) -> set[str]:
+    """The names whose data is changed in place on a line between two lines: `y[pad] = -100`, `y.clamp_(0)`."""
+    found: set[str] = set()
+    for node in ast.walk(scope.body):
+        if not isinstance(node, ast.Assign | ast.AugAssign | ast.Expr) or not first < node.lineno < last:
+            continue
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
+        )
+        for target in targets:
+            if isinstance(target, ast.Subscript | ast.Attribute) or isinstance(node, ast.AugAssign):
+                found |= _bound(target)
+        if isinstance(node, ast.Expr):
+            for call in ast.walk(node):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_"):
+                    found |= _bound(call.func.value)
+    return found

@@ -20,6 +20,7 @@ from accumlint.semantics.values import Site
 
 LIMIT = 1e-12
 POINTS_EXECUTED = (0, 2, 3)  # unequal counts; a microbatch without targets; a window without any
+EQUAL, EACH = -1, 4
 SEED = 20
 
 
@@ -70,7 +71,7 @@ def _body(trace: Trace, name: str, point: int, seed: int, factors: Sequence[Frac
 
 
 def _of_store(trace: Trace, store: str, name: str, point: int, seed: int, factors: Sequence[Fraction]) -> list[str]:
-    counts = [int(count.at[point] or 0) for count in trace.counts]
+    counts = _counts(trace, point)
     windows = [list(segment.microbatches) for segment in cut_segments(trace, store) if segment.microbatches]
     if trace.guessed or not trace.ends:
         windows = [w for w, s in zip(windows, cut_segments(trace, store), strict=False) if s.step is not None]
@@ -87,6 +88,11 @@ def _of_store(trace: Trace, store: str, name: str, point: int, seed: int, factor
     body.append(f"wanted = slice_full_batch(torch, {counts}, {weights}, {seed}, {windows}, {_kind(clip)!r})")
     body.append(f"found[{name!r}] = slice_compare(s, wanted)")
     return [f"    {line}" for line in body]
+
+
+def _counts(trace: Trace, point: int) -> list[int]:
+    """Valid targets of each microbatch; at the point EQUAL every one has as many."""
+    return [EACH if point == EQUAL else int(count.at[point] or 0) for count in trace.counts]
 
 
 def _sites(trace: Trace, store: str) -> dict[tuple[int, str], int]:
@@ -145,10 +151,17 @@ def _reduction(site: Site) -> str:
 
 
 def execute(
-    trace: Trace, original: Trace | None, runner: Runner, factors: Sequence[Fraction] = (), seed: int = SEED
+    trace: Trace,
+    original: Trace | None,
+    runner: Runner,
+    factors: Sequence[Fraction] = (),
+    *,
+    equal: bool = False,
+    seed: int = SEED,
 ) -> list[Executed]:
     """Run a trace at every point that is executed; what cannot be run is a result with its problem."""
-    return [_execute_at(trace, original, point, runner, factors, seed + point) for point in POINTS_EXECUTED]
+    points = (EQUAL,) if equal else POINTS_EXECUTED
+    return [_execute_at(trace, original, point, runner, factors, seed + point) for point in points]
 
 
 def _execute_at(
@@ -175,7 +188,7 @@ def _may_skip(trace: Trace, point: int) -> bool:
 
 def _window_counts(trace: Trace, point: int) -> tuple[tuple[int, ...], ...]:
     return tuple(
-        tuple(int(trace.counts[k].at[point] or 0) for k in segment.microbatches)
+        tuple(_counts(trace, point)[k] for k in segment.microbatches)
         for store in trace.stores
         for segment in cut_segments(trace, store)
         if segment.microbatches
