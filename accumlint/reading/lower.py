@@ -14,8 +14,10 @@ from accumlint.reading.syntax import ConcreteSyntax
 from accumlint.reading.table import Table
 
 
-def lower_module(module: cst.Module) -> tuple[tuple[ir.Statement, ...], ConcreteSyntax]:
-    """Lower every statement of `module`. Raises `TooDeepError` for nesting beyond `table.MAX_DEPTH`."""
-    table = Table()
+def lower_module(
+    module: cst.Module, text: str, first: ir.NodeId = 0
+) -> tuple[tuple[ir.Statement, ...], ConcreteSyntax]:
+    """Lower every statement of `module`, parsed from `text`. Raises `TooDeepError` beyond `table.MAX_DEPTH`."""
+    table = Table(first)
     body = lower_statements(table, module.body)
-    return body, ConcreteSyntax(module, table.nodes)
+    return body, ConcreteSyntax(module, table.nodes, text, first)

@@ -8,9 +8,14 @@ the letters "step" no optimizer steps in a file, and `backward` alone is not eno
   `accelerator.backward`, `forward_backward_func`, `scaler.scale(loss).backward`), or a call that hides it behind a
   scaler object (timm, MAE: `loss_scaler(loss, optimizer, update_grad=...)`), and something named step.
 - TRAINER: a method `compute_loss` or `training_step` that a trainer drives.
-- HEAD: a `forward` with `**kwargs` that returns a loss (ACC108).
+- HEAD: a model for the transformers library whose `forward` takes `**kwargs` and computes a loss without them
+  (ACC108).
 
-`benchmarks/gates.py` counts what each gate lets through over a tree and what it costs.
+Measured by `benchmarks/gates.py TREE...`, which counts what each gate lets through and what it costs. Over the wheels
+of transformers, trl, accelerate, lightning, torchtune, litgpt, simpletransformers, OpenNMT, ultralytics and open_clip
+no file with an update of its own is lost (every file without LOOP that names `optimizer.step(`, `zero_grad(`, `.grad =`
+or `autograd.grad(` was looked at: wrappers, docstrings and metrics); the byte gate costs 0.1 ms, the syntax gate 7 to
+17 ms a 1,000 lines.
 """
 
 from __future__ import annotations
@@ -35,6 +40,10 @@ HIDDEN_BACKWARD = ("update_grad", "need_update", "loss_scaler")
 
 TRAINER_METHODS = ("compute_loss", "training_step")
 
+LOSS_NAMES = ("loss", "entropy", "criterion", "nll", "mse", "bce")
+"""What the last name of a call that computes a loss holds, in lower case."""
+
+_HEAD_WORDS = (b"**", b"def forward", b"label", b"loss")
 _HIDDEN_WORDS = tuple(word.encode() for word in HIDDEN_BACKWARD)
 _TRAINER_WORDS = tuple(word.encode() for word in TRAINER_METHODS)
 
@@ -46,7 +55,7 @@ def may_train(data: bytes) -> Gate:
         gate |= Gate.LOOP
     if any(word in data for word in _TRAINER_WORDS):
         gate |= Gate.TRAINER
-    if b"kwargs" in data and b"def forward" in data and b"loss" in data:
+    if all(word in data for word in _HEAD_WORDS) and (b"PreTrained" in data or b"transformers" in data):
         gate |= Gate.HEAD
     return gate
 
@@ -89,14 +98,20 @@ def _gate_of_class(node: ast.ClassDef) -> Gate:
         if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
             if method.name in TRAINER_METHODS:
                 gate |= Gate.TRAINER
-            elif method.name == "forward" and method.args.kwarg is not None and _mentions_loss(method):
+            elif method.name == "forward" and method.args.kwarg is not None and _calls_bare_loss(method):
                 gate |= Gate.HEAD
     return gate
 
 
-def _mentions_loss(function: ast.AST) -> bool:
-    return any(
-        (isinstance(node, ast.Name) and "loss" in node.id.lower())
-        or (isinstance(node, ast.Attribute) and "loss" in node.attr.lower())
-        for node in ast.walk(function)
-    )
+def _calls_bare_loss(function: ast.AST) -> bool:
+    """Is a loss called, and does no such call receive a `**mapping`? An auxiliary loss beside one that does is fine."""
+    found = False
+    for node in ast.walk(function):
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), keywords=keywords):
+                lower = name.lower()
+                if any(word in lower for word in LOSS_NAMES):
+                    if any(each.arg is None for each in keywords):
+                        return False
+                    found = True
+    return found

@@ -44,7 +44,7 @@ class ReadError(Exception):
         self.column = column
 
 
-def read_module(text: str, filename: str, name: str = "") -> Module:
+def read_module(text: str, filename: str, name: str = "", *, first_id: int = 0) -> Module:
     """Parse and lower one file. Raises `ReadError`; positions are not computed here (see `spans`)."""
     lines = NEWLINE.split(text)
     if "\0" in text:
@@ -53,7 +53,7 @@ def read_module(text: str, filename: str, name: str = "") -> Module:
     try:
         check_depth(text)
         with _no_collection():
-            body, syntax = lower_module(_parse(text, lines))
+            body, syntax = lower_module(_parse(text, lines), text, first_id)
     except TooDeepError:
         raise ReadError(TOO_DEEP) from None
     except RecursionError:
@@ -108,7 +108,13 @@ def _syntax_error(text: str, lines: list[str], error: cst.ParserSyntaxError) -> 
         return ReadError(TOO_DEEP, line)
     except ValueError as refused:
         return ReadError(str(refused), line, column)
-    return _located("invalid syntax (libcst cannot parse it)", lines, line, column)
+    return _located(_libcst_message(error), lines, line, column)
+
+
+def _libcst_message(error: cst.ParserSyntaxError) -> str:
+    first = error.message.partition("\n")[0]
+    reason = first.removeprefix("tokenizer error: ")
+    return f"libcst cannot parse this, though Python can{f': {reason}' if reason != first else ''}"
 
 
 def _refused(lines: list[str], error: SyntaxError, line: int = 1, column: int = 0) -> ReadError:

@@ -6,6 +6,7 @@ if the private names used here should go away, and a test holds that both agree.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,17 +16,20 @@ import libcst as cst
 from accumlint.reading.program import Span
 
 RECURSION_LIMIT = 20_000
+NEWLINE = re.compile(r"\r\n?|\n")
 
 
-def compute_spans(module: cst.Module, nodes: Sequence[cst.CSTNode]) -> list[Span]:
+def compute_spans(module: cst.Module, nodes: Sequence[cst.CSTNode], source: str) -> list[Span]:
     """The spans of `nodes`, in their order: as `PositionProvider` has them (no parentheses, comments, decorators)."""
     try:
         from accumlint.reading.recorder import recorded_ranges
     except ImportError:  # the private names are gone
-        return provider_spans(module, nodes)
-    with deep_recursion():
-        found = recorded_ranges(module, nodes)
-    return [Span(*found[id(node)]) for node in nodes]
+        spans = provider_spans(module, nodes)
+    else:
+        with deep_recursion():
+            found = recorded_ranges(module, nodes)
+        spans = [Span(*found[id(node)]) for node in nodes]
+    return _restore_form_feeds(spans, module, source) if "\f" in source else spans
 
 
 def provider_spans(module: cst.Module, nodes: Sequence[cst.CSTNode]) -> list[Span]:
@@ -36,6 +40,25 @@ def provider_spans(module: cst.Module, nodes: Sequence[cst.CSTNode]) -> list[Spa
         ranges = MetadataWrapper(module, unsafe_skip_copy=True).resolve(PositionProvider)
     found = [ranges[node] for node in nodes]
     return [Span(each.start.line, each.start.column, each.end.line, each.end.column) for each in found]
+
+
+def _restore_form_feeds(spans: list[Span], module: cst.Module, source: str) -> list[Span]:
+    """libcst drops a form feed before an indentation: shift the columns of such lines back."""
+    kept = NEWLINE.split(module.code)
+    shifts = {
+        number: len(line) - len(kept[number - 1])
+        for number, line in enumerate(NEWLINE.split(source), 1)
+        if number <= len(kept) and line != kept[number - 1] and line.endswith(kept[number - 1])
+    }
+    return [
+        Span(
+            span.line,
+            span.column + shifts.get(span.line, 0),
+            span.end_line,
+            span.end_column + shifts.get(span.end_line, 0),
+        )
+        for span in spans
+    ]
 
 
 @contextmanager

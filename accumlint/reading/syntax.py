@@ -13,12 +13,14 @@ from accumlint.reading.text import header_text
 
 
 class ConcreteSyntax:
-    """Implements `program.Syntax`. `node` and `module` are for `repair/`."""
+    """Implements `program.Syntax`. `node`, `module` and `is_exact` are for `repair/`."""
 
-    __slots__ = ("_nodes", "_spans", "_texts", "module")
+    __slots__ = ("_first", "_nodes", "_source", "_spans", "_texts", "module")
 
-    def __init__(self, module: cst.Module, nodes: Sequence[cst.CSTNode]) -> None:
+    def __init__(self, module: cst.Module, nodes: Sequence[cst.CSTNode], source: str, first: ir.NodeId = 0) -> None:
         self.module = module
+        self._first = first
+        self._source = source
         self._nodes = nodes
         self._spans: list[Span] | None = None
         self._texts: dict[ir.NodeId, str] = {}
@@ -26,17 +28,22 @@ class ConcreteSyntax:
     def __len__(self) -> int:
         return len(self._nodes)
 
+    @property
+    def is_exact(self) -> bool:
+        """Does `module.code` give the source back? Not so after a form feed in an indentation, a BOM or a last CR."""
+        return self.module.code == self._source
+
     def node(self, node: ir.NodeId) -> cst.CSTNode:
-        return self._nodes[node]
+        return self._nodes[node - self._first]
 
     def span(self, node: ir.NodeId) -> Span:
         """The first call computes the positions of all nodes in one pass."""
         if self._spans is None:
-            self._spans = compute_spans(self.module, self._nodes)
-        return self._spans[node]
+            self._spans = compute_spans(self.module, self._nodes, self._source)
+        return self._spans[node - self._first]
 
     def text(self, node: ir.NodeId) -> str:
         text = self._texts.get(node)
         if text is None:
-            text = self._texts[node] = header_text(self.module, self._nodes[node])
+            text = self._texts[node] = header_text(self.module, self._nodes[node - self._first])
         return text

@@ -1,4 +1,4 @@
-"""The table of concrete nodes that lowering fills; a `NodeId` is an index into it."""
+"""The table of concrete nodes that lowering fills; a `NodeId` is an index into it, after its `first`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ class TooDeepError(Exception):
 class Table:
     """Hands out node ids in order, bounds the depth, and remembers whether the current function yields."""
 
-    __slots__ = ("depth", "nodes", "yields")
+    __slots__ = ("depth", "first", "nodes", "yields")
 
-    def __init__(self) -> None:
+    def __init__(self, first: ir.NodeId = 0) -> None:
+        self.first = first
         self.nodes: list[cst.CSTNode] = []
         self.depth = 0
         self.yields = False
 
     def add(self, node: cst.CSTNode) -> ir.NodeId:
         self.nodes.append(node)
-        return len(self.nodes) - 1
+        return self.first + len(self.nodes) - 1
 
     def enter(self) -> None:
         self.depth += 1

@@ -23,16 +23,15 @@ def children(node: Node) -> list[Node]:
 def walk(root: Node | Iterable[Node], *, into_scopes: bool = True) -> Iterator[Node]:
     """`root` (a node or several, such as a body) and all below, a parent before its parts, ids ascending.
 
-    With `into_scopes=False` a function, class or lambda below the root is yielded but not entered, though its
-    decorators, bases, defaults and annotations are: they run where it stands.
+    With `into_scopes=False` a function, class or lambda is yielded but not entered, though its decorators, bases,
+    defaults and annotations are: they run where it stands. A single root is entered in any case.
     """
-    roots = list(root) if isinstance(root, Iterable) else [root]
-    own = {id(each) for each in roots}
-    pending = roots[::-1]
+    several = isinstance(root, Iterable)
+    pending: list[Node] = list(root)[::-1] if isinstance(root, Iterable) else [root]
     while pending:
         node = pending.pop()
         yield node
-        if not into_scopes and isinstance(node, SCOPES) and id(node) not in own:
+        if not into_scopes and isinstance(node, SCOPES) and (several or node is not root):
             pending.extend(reversed(surroundings(node)))
         else:
             pending.extend(reversed(_CHILDREN[type(node)](node)))
