@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from accumlint.contract.judge import Judged
     from accumlint.contract.verdict import Violation
     from accumlint.reading.program import Module
+    from accumlint.reading.project import Project
     from accumlint.rules.base import Rule
     from accumlint.source.notebook import NotebookText
     from accumlint.source.text import SourceText
@@ -49,7 +50,8 @@ def check_source(source: SourceText | NotebookText, options: Options | None = No
         size, limit = len(source.text) / 1e6, LARGEST_TEXT / 1e6
         report.problems.append(Problem(source.filename, f"too large: {size:.1f} MB, the limit is {limit:.0f} MB"))
         return report
-    if not may_train(source.text.encode("utf-8", "replace")):
+    data = source.text.encode("utf-8", "replace")
+    if not may_train(data) and not _imports_training(source.filename, data):
         refused = _refused(source)
         if refused is not None:
             report.problems.append(refused)
@@ -71,6 +73,22 @@ def check_source(source: SourceText | NotebookText, options: Options | None = No
 
         attach_repairs(source, module, judged, report, strategy=options.strategy, confirm=options.confirm)
     return report
+
+
+def _imports_training(filename: str, data: bytes) -> bool:
+    """Whether a file that holds no backward itself imports one from its own project."""
+    if b"import" not in data or b"step" not in data or not (b"for " in data or b"while " in data):
+        return False
+    project = project_of(filename)
+    return project is not None and project.imports_training(data)
+
+
+def project_of(filename: str) -> Project | None:
+    """The project that a file belongs to, for following names into its other files."""
+    from accumlint.reading.project import Project, find_root
+
+    root = find_root(filename)
+    return None if root is None else Project(root, filename)
 
 
 def _refused(source: SourceText | NotebookText) -> Problem | None:
@@ -101,7 +119,7 @@ def judge_module(module: Module, report: FileReport | None = None) -> list[Judge
 
     facts = read_file_facts(module)
     judged: list[Judged] = []
-    for result in analyse(module, load()):
+    for result in analyse(module, load(), project_of(module.filename)):
         found, abstained = judge(result, facts)
         judged.append(Judged(result, tuple(found), abstained))
         if report is not None and result.region.node >= 0:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from accumlint.contract.clauses import CHECKS, Case
 from accumlint.contract.evidence import FileFacts
 from accumlint.contract.logged import check_logged
 from accumlint.contract.model import check_model
 from accumlint.contract.verdict import Abstention, Clause, Violation
+from accumlint.reading.project import FOREIGN
 from accumlint.semantics.run import Result
 from accumlint.semantics.trace import BACKWARD, STEP, Trace
 
@@ -40,7 +41,32 @@ def judge(result: Result, facts: FileFacts) -> tuple[list[Violation], Abstention
     for traces in result.flipped:
         if traces and not any(t.stopped or t.exempt for t in traces):
             found += [v for v in _of_path(traces, facts) if _may_flip(v, trace)]
-    return _unique(found), None
+    return _unique([v for each in found if (v := bring_home(each, trace, result)) is not None]), None
+
+
+def bring_home(violation: Violation, trace: Trace, result: Result) -> Violation | None:
+    """Report in the checked file what happens in another: at the call that led there, if the loop is this file's."""
+
+    def home(node: int | None) -> int | None:
+        if node is None or node < FOREIGN:
+            return node
+        return next((t.anchors[node] for t in _traces(result) if node in t.anchors), None)
+
+    if violation.node >= FOREIGN and not any(loop < FOREIGN for loop in trace.loops):
+        return None
+    node = home(violation.node)
+    if node is None:
+        return None
+    evidence = tuple(
+        replace(e, node=e.node if e.node is None or e.node < FOREIGN else None) for e in violation.evidence
+    )
+    return replace(violation, node=node, other=home(violation.other), evidence=evidence)
+
+
+def _traces(result: Result) -> Iterator[Trace]:
+    yield from result.default
+    for traces in result.flipped:
+        yield from traces
 
 
 def _may_flip(violation: Violation, default: Trace) -> bool:

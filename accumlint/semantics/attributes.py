@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from accumlint.apis import language as api
 from accumlint.reading import ir
+from accumlint.reading.program import Module
 from accumlint.semantics.builtins import BUILTINS
 from accumlint.semantics.calls import Arguments
 from accumlint.semantics.effects import Effects
 from accumlint.semantics.frames import Frame
-from accumlint.semantics.machine import Stopped
+from accumlint.semantics.machine import Raised, ReturnFrom, Stopped
 from accumlint.semantics.numbers import Num
 from accumlint.semantics.values import (
     Canonical,
@@ -28,6 +29,8 @@ from accumlint.semantics.values import (
 )
 
 _PYTHON = frozenset({"enumerate", "zip", "iter", "next", "reversed", "super", "type", "open", "id", "callable"})
+FOLLOWED_DEPTH = 3
+FOLLOWED_BUDGET = 6_000
 _DETACHED = frozenset({"data"})
 _PLAIN_PARTS = frozenset({"device", "dtype", "requires_grad", "grad_fn", "is_cuda", "ndim"})
 
@@ -43,9 +46,66 @@ class Machine(Effects):
             return {"True": True, "False": False, "None": None}[name]
         return Opaque(name, node=node)
 
-    def imported(self, target: str) -> Value:
-        """What an import binds; a module of the same project is followed by the project's driver."""
-        return Canonical(target)
+    def imported(self, target: str, frame: Frame) -> Value:
+        """What an import binds: a name of the project is followed into its file, any other is a library's."""
+        followed = self.follow(target, frame)
+        return Canonical(target) if followed is None else followed
+
+    def import_all(self, target: str, frame: Frame) -> None:
+        """`from target import *`, if the project has that module."""
+        inner = self._frame_of(target, frame)
+        if inner is not None and not inner[1]:
+            for name, value in inner[0].names.items():
+                if not name.startswith("_"):
+                    frame.bind(name, value)
+
+    def follow(self, target: str, frame: Frame | None) -> Value:
+        """The value of a dotted name of the project, None if it is not the project's or only a module."""
+        found = self._frame_of(target, frame) if frame is not None else None
+        if found is None or not found[1]:
+            return None
+        inner, rest = found
+        name, _, attribute = rest.partition(".")
+        value = inner.names.get(name)
+        for part in attribute.split(".") if attribute and value is not None else ():
+            value = self.get_attribute(value, part, -1)
+        return value
+
+    def _frame_of(self, target: str, frame: Frame) -> tuple[Frame, str] | None:
+        project = self.program.project
+        if project is None or len(self.following) > FOLLOWED_DEPTH:
+            return None
+        origin = frame.module.origin or self.program.module
+        found = project.resolve(target, origin.filename)
+        if found is None or found[0].filename in self.following:
+            return None
+        return self._module_frame(found[0]), found[1]
+
+    def _module_frame(self, module: Module) -> Frame:
+        """The names of a module of the project, from running its statements leniently, once a path."""
+        known = self.module_frames.get(module.filename)
+        if known is not None:
+            return known
+        made = Frame("<module>", origin=module)
+        self.module_frames[module.filename] = made
+        self.program.relevance.extend(module.body)
+        self.following.append(module.filename)
+        before, budget = self.setting_up, self.budget
+        self.setting_up, self.budget = True, FOLLOWED_BUDGET
+        try:
+            for statement in module.body:
+                if isinstance(statement, ir.For | ir.While | ir.If | ir.With):
+                    continue
+                try:
+                    self.execute((statement,), made)
+                except (Raised, ReturnFrom):
+                    continue
+        except Stopped:
+            pass
+        finally:
+            self.setting_up, self.budget = before, budget
+            self.following.pop()
+        return made
 
     def no_arguments(self) -> Arguments:
         return Arguments()

@@ -43,7 +43,13 @@ class Base(MachineState):
     def free_name(self, name: str, node: ir.NodeId) -> Value:
         raise NotImplementedError
 
-    def imported(self, target: str) -> Value:
+    def imported(self, target: str, frame: Frame) -> Value:
+        raise NotImplementedError
+
+    def follow(self, target: str, frame: Frame | None) -> Value:
+        raise NotImplementedError
+
+    def import_all(self, target: str, frame: Frame) -> None:
         raise NotImplementedError
 
     def call(self, callee: Value, arguments: Arguments, node: ir.NodeId, frame: Frame | None) -> Value:

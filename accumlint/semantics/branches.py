@@ -31,6 +31,7 @@ class Branches(Expressions):
             self.trace.tests.setdefault(node.node, set()).add(truth)
             if any(isinstance(statement, ir.Continue) for statement in node.body):
                 self.trace.skips.add(node.node)
+        self.anchored(node.node)
         self.guards.append(Guard(node.node, truth, numeric))
         try:
             self.execute(node.body if truth else node.orelse, frame)

@@ -305,6 +305,9 @@ class Calls(Functions):
         row = registry.find(name)
         if row is not None:
             return self.perform(self.library_call(row, None, arguments, node, frame))
+        followed = self.follow(name, frame)
+        if followed is not None and not isinstance(followed, Canonical):
+            return self.call(followed, arguments, node, frame)
         canonical = registry.canonical(name)
         if registry.is_class(canonical):
             return Object(f"{canonical}@{node}", registry.role_of(canonical), canonical, node=node)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from accumlint.apis.language import Role, Row
 from accumlint.reading import ir
+from accumlint.reading.program import Module
 from accumlint.reading.walk import walk
 from accumlint.semantics.attributes import Machine
 from accumlint.semantics.calls import Arguments
@@ -60,10 +61,11 @@ class _Candidate:
 def find_regions(program: Program) -> list[Region]:
     """Everything that reaches a backward, callers before what they call; the script itself last."""
     candidates = list(_candidates(program.module.body))
+    foreign = [c for module in _imported_modules(program) for c in _candidates(module.body)]
     by_name: dict[str, list[_Candidate]] = {}
-    for candidate in candidates:
+    for candidate in (*candidates, *foreign):
         by_name.setdefault(candidate.function.name, []).append(candidate)
-    _spread(candidates, by_name)
+    _spread([*candidates, *foreign], by_name)
     relevant = [c for c in candidates if c.reach]
     for candidate in relevant:
         for name in candidate.calls:
@@ -90,6 +92,22 @@ def find_regions(program: Program) -> list[Region]:
     return regions
 
 
+def _imported_modules(program: Program) -> list[Module]:
+    """The modules of the project that the checked file imports from, and those that these import from."""
+    found: dict[str, Module] = {}
+    todo = [program.module]
+    while todo and program.project is not None and len(found) < IMPORTED:
+        module = todo.pop(0)
+        for node in walk(module.body):
+            for _, target in node.bindings if isinstance(node, ir.Import) else ():
+                resolved = program.project.resolve(target, module.filename)
+                if resolved is not None and resolved[0].filename not in found:
+                    found[resolved[0].filename] = resolved[0]
+                    todo.append(resolved[0])
+    return list(found.values())
+
+
+IMPORTED = 12
 ACCUMULATION_SETTINGS = ("accumulate_grad_batches",)
 """Settings of a framework's own trainer that turn accumulation on; a file must name one to be judged by it."""
 
@@ -159,7 +177,7 @@ def _spread(candidates: list[_Candidate], by_name: dict[str, list[_Candidate]]) 
 
 def start(machine: Machine, region: Region) -> None:
     """Run a region on a fresh machine."""
-    module = Frame("<module>")
+    module = Frame("<module>", origin=machine.program.module)
     body = machine.program.module.body
     if region.kind == "script":
         machine.execute(body, module)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from accumlint.reading.program import Module
 from accumlint.semantics.values import ClassValue, Value
 
 
@@ -18,6 +19,7 @@ class Frame:
     owner: ClassValue | None = None
     receiver: Value = None
     collected: list[Value] | None = None  # what a generator has yielded so far
+    origin: Module | None = None  # of the frame of a module: which one
     wanted: int | None = None  # after how many values a generator is left
 
     def find(self, name: str) -> Frame | None:

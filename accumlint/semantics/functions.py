@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from accumlint.reading import ir
+from accumlint.reading.project import FOREIGN
 from accumlint.semantics.expressions import GeneratorLeft
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.loops import Loops
@@ -54,7 +55,11 @@ class Functions(Loops):
         frame = Frame(callee.name, callee.closure, owner=callee.owner, receiver=callee.bound)
         self._bind_parameters(callee, arguments, frame)
         self.stack.append(key)
-        before = self.no_grad
+        before, anchor = self.no_grad, self.anchor
+        if 0 <= node < FOREIGN and function.node >= FOREIGN:
+            self.anchor = node
+        elif function.node < FOREIGN:
+            self.anchor = -1
         self.no_grad += int(callee.no_grad)
         try:
             if isinstance(function, ir.Lambda):
@@ -71,7 +76,7 @@ class Functions(Loops):
                 return self.opaque(f"{callee.name}(...)", *arguments.values, node=node)  # a subclass defines it
             return None
         finally:
-            self.no_grad = before
+            self.no_grad, self.anchor = before, anchor
             self.stack.pop()
 
     def _run_generator(self, function: ir.Function, frame: Frame) -> Value:

@@ -19,6 +19,7 @@ from accumlint.semantics.values import (
 if TYPE_CHECKING:
     from accumlint.apis.registry import Registry
     from accumlint.reading.program import Module
+    from accumlint.reading.project import Project
 
 
 STEP_BUDGET = 60_000
@@ -118,6 +119,7 @@ class Program:
     registry: Registry
     relevance: Relevance
     declared: tuple[tuple[str, str], ...] = ()
+    project: Project | None = None
 
 
 def is_configured(value: Opaque) -> bool:

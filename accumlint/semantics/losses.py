@@ -90,6 +90,7 @@ class Losses(Operands):
 
     def _backward(self, loss: Value, effect: api.Backward, call: LibraryCall) -> None:
         self.trace.covered.add(call.node)
+        self.anchored(call.node)
         self.trace.followed |= {int(key.rpartition("@")[2]) for key in self.stack}
         if isinstance(loss, Opaque | Object):
             unknown = loss if isinstance(loss, Opaque) else Opaque(loss.path, node=call.node)

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from accumlint.reading import ir
+from accumlint.reading.project import FOREIGN
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.numbers import POINTS, Num, combine, number
 from accumlint.semantics.points import count_of, generic_value
@@ -85,6 +86,9 @@ class MachineState:
         self.forward_sync: bool | None = None
         self.moduli: list[int] = []
         self.range_stops: dict[str, Opaque] = {}
+        self.module_frames: dict[str, Frame] = {}
+        self.following: list[str] = []
+        self.anchor: ir.NodeId = -1  # the call of the checked file that led into another one
         self.streamed: set[str] = set()
         self.filled: set[str] = set()  # data whose selected elements were overwritten (`labels[pad] = -100`)
         self.sync_node: ir.NodeId = -1
@@ -273,8 +277,14 @@ class MachineState:
                 self._in_last_iteration(),
             )
         )
+        self.anchored(node)
         if kind in ("backward", "step") and detail != "repeat":
             self._note_use(kind)
+
+    def anchored(self, node: ir.NodeId) -> None:
+        """Remember from where in the checked file a node of another file was reached."""
+        if node >= FOREIGN and self.anchor >= 0:
+            self.trace.anchors.setdefault(node, self.anchor)
 
     def _in_last_iteration(self) -> bool:
         loop = next((loop for loop in reversed(self.loops) if loop.is_data), None)

@@ -47,6 +47,14 @@ class Relevance:
                     keywords |= {argument.keyword for argument in node.arguments if argument.keyword}
         return cls(functions, keywords)
 
+    def extend(self, body: Iterable[ir.Statement]) -> None:
+        """Add the functions of another module that is followed."""
+        for statement in body:
+            for node in walk(statement):
+                if isinstance(node, ir.Function) and node not in self.functions.setdefault(node.name, []):
+                    self.functions[node.name].append(node)
+        self._words.clear()
+
     def words(self, block: tuple[ir.Statement, ...]) -> frozenset[str]:
         """The event words that running a block can reach, through functions of the file too."""
         return self._reach(block, set())

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from accumlint.apis.registry import Registry
 from accumlint.reading import ir
 from accumlint.reading.program import Module
+from accumlint.reading.project import Project
 from accumlint.reading.walk import walk
 from accumlint.semantics.attributes import Machine
 from accumlint.semantics.drivers import Region, find_regions, start
@@ -54,9 +55,9 @@ class Result:
         return self.default[0].stopped if self.default else "nothing was run"
 
 
-def analyse(module: Module, registry: Registry) -> list[Result]:
+def analyse(module: Module, registry: Registry, project: Project | None = None) -> list[Result]:
     """Run everything in a module that reaches a backward."""
-    program = Program(module, registry, Relevance.of(module.body))
+    program = Program(module, registry, Relevance.of(module.body), project=project)
     covered: set[ir.NodeId] = set()
     followed: set[ir.NodeId] = set()
     results: list[Result] = []

@@ -170,8 +170,10 @@ class Statements(Branches):
 
     def exec_import(self, node: ir.Import, frame: Frame) -> None:
         for name, target in node.bindings:
-            if name != "*":
-                frame.bind(name, self.imported(target))
+            if name == "*":
+                self.import_all(target, frame)
+            else:
+                frame.bind(name, self.imported(target, frame))
 
     def exec_function(self, node: ir.Function, frame: Frame) -> None:
         no_grad = any(self._is_no_grad(decorator, frame) for decorator in node.decorators)

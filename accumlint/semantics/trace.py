@@ -97,6 +97,7 @@ class Trace:
     exempt: str = ""
     stopped: str = ""
     covered: set[ir.NodeId] = field(default_factory=set)  # backward calls that ran
+    anchors: dict[ir.NodeId, ir.NodeId] = field(default_factory=dict)  # nodes of other files: the call that led there
     followed: set[ir.NodeId] = field(default_factory=set)  # functions that ran a backward inside
     world: Num | None = None
     logged: list[tuple[ir.NodeId, Form]] = field(default_factory=list)

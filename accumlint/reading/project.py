@@ -1,0 +1,118 @@
+"""Following names into other files of the same project: a dotted name in, a lowered module out.
+
+Only files below the project's root are ever opened, links that lead out of it are not followed, and nothing is
+imported or run. What is read is bounded: a module that is large, or one of too many, is left unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from accumlint.reading.program import Module
+from accumlint.reading.read import ReadError, read_module
+
+MODULES = 24
+LARGEST = 400_000
+FOREIGN = 10_000_000
+"""Node ids of followed modules start here, each module a `FOREIGN` further: ids of the checked file stay below."""
+
+_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
+_IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import|import[ \t]+([.\w]+))", re.MULTILINE)
+_WORTH = (b"loss", b"backward", b"optim", b"DataLoader", b"Dataset")
+
+
+def find_root(filename: str) -> Path | None:
+    """The nearest folder upwards that looks like a project, else the file's own; None for a file that is not there."""
+    path = Path(filename)
+    if not path.is_file():
+        return None
+    folder = path.resolve().parent
+    for candidate in (folder, *folder.parents):
+        if any((candidate / mark).exists() for mark in _MARKS):
+            return candidate
+    return folder
+
+
+@dataclass(eq=False)
+class Project:
+    """The modules of one project that the checking of one file may follow."""
+
+    root: Path
+    filename: str
+    _modules: dict[Path, Module | None] = field(default_factory=dict)
+    _count: int = 0
+
+    def imports_training(self, data: bytes) -> bool:
+        """Whether a file (its bytes) imports a module of the project that holds a backward."""
+        for match in _IMPORT.finditer(data):
+            dotted = (match[1] or match[2]).decode()
+            path = self.locate(dotted, Path(self.filename).resolve())
+            if path is not None and b"backward" in _bytes_of(path):
+                return True
+        return False
+
+    def resolve(self, target: str, importer: str) -> tuple[Module, str] | None:
+        """The module that a dotted target is in, and the name in it; None where it is not the project's."""
+        base = Path(importer).resolve()
+        parts = target.split(".")
+        dots = len(target) - len(target.lstrip("."))
+        rest = [part for part in parts if part]
+        for length in range(len(rest), 0, -1):
+            path = self.locate("." * dots + ".".join(rest[:length]), base)
+            if path is not None and path != base:
+                module = self.module(path)
+                return None if module is None else (module, ".".join(rest[length:]))
+        return None
+
+    def locate(self, dotted: str, importer: Path) -> Path | None:
+        """The file of a module by its dotted name, relative (leading dots) or seen from the root or the importer."""
+        dots = len(dotted) - len(dotted.lstrip("."))
+        parts = [part for part in dotted.split(".") if part]
+        if dots:
+            folder = importer.parent
+            for _ in range(dots - 1):
+                folder = folder.parent
+            folders = [folder]
+        else:
+            folders = [importer.parent, self.root, self.root / "src"]
+        for folder in folders:
+            found = self._file_of(folder.joinpath(*parts)) if parts else None
+            if found is not None:
+                return found
+        return None
+
+    def _file_of(self, path: Path) -> Path | None:
+        for candidate in (path.with_name(f"{path.name}.py"), path / "__init__.py"):
+            try:
+                resolved = candidate.resolve()
+                if resolved.is_file() and resolved.is_relative_to(self.root):
+                    return resolved
+            except (OSError, ValueError):
+                return None
+        return None
+
+    def module(self, path: Path) -> Module | None:
+        """A module of the project, read once; None for one that is large, unreadable, or says nothing of training."""
+        if path not in self._modules:
+            self._modules[path] = self._read(path)
+        return self._modules[path]
+
+    def _read(self, path: Path) -> Module | None:
+        data = _bytes_of(path)
+        if self._count >= MODULES or not data or len(data) > LARGEST or not any(word in data for word in _WORTH):
+            return None
+        self._count += 1
+        try:
+            text = data.decode("utf-8-sig")
+            return read_module(text, str(path), path.stem, first_id=FOREIGN * self._count)
+        except (UnicodeDecodeError, ReadError):
+            return None
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
