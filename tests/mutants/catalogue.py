@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from accumlint.repair.certificate import Applicability, Certificate
+from accumlint.repair.confirm import certify_derived
 from tests.mutants.bases import BASES, Base
 from tests.mutants.kinds import KINDS, MissingError, edit, read, write
 
@@ -46,14 +49,29 @@ def mutants() -> list[Mutant]:
     return found
 
 
-def certificate_level(text: str) -> str | None:
-    """The best certificate that the tool would give this text as a repair: "safe", "unsafe", "display", or None.
+# right loops that the tool does not yet call safe, and why
+NOT_SAFE_YET = {
+    "pre-count over slices": "the count is of the whole batch, and that the slices divide it up is not shown",
+}
 
-    None: there is no hook yet. The gate is `accumlint.repair.certify_text(text) -> Certificate` (or whatever takes its
-    place here): it must judge the text by itself, without the original. No mutant may come back as "safe".
+
+def original(name: str) -> str:
+    """What the loop was before its repair: microbatch means with equal weights."""
+    (base,) = (base for base in BASES if base.name == name)
+    return write(KINDS["equal_weights"](read(base.text), base))
+
+
+@cache
+def certificate(name: str, text: str) -> Certificate:
+    """The certificate that the tool gives `text` as a repair of the faulty form of the base `name`.
+
+    No plan is believed: what must be the loss's normaliser is derived from `text` itself.
     """
-    try:
-        from accumlint.repair import certify_text  # type: ignore[attr-defined]
-    except ImportError:
-        return None
-    return str(certify_text(text).applicability.value)
+    return certify_derived(original(name), text, f"{name}.py")
+
+
+def rejected_by(found: Certificate) -> str:
+    """Which checks refuse a text: "proof", "execution", "leaves", in this order."""
+    words = {"not proved": "proof", "not executed": "execution", "not leaf-checked": "leaves"}
+    said = [word for start, word in words.items() if any(line.startswith(start) for line in found.missing)]
+    return ", ".join(said) or ("; ".join(found.missing) if found.applicability is not Applicability.SAFE else "")
