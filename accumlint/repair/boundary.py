@@ -1,0 +1,219 @@
+"""The shape of a window in the source: where its backward, clips, steps and clears stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from accumlint.reading import ir
+from accumlint.reading.walk import walk
+from accumlint.repair.rewrite import LOOPS, Block, Layout, Unplannable
+from accumlint.semantics.trace import ADVANCE, BACKWARD, CLEAR, CLIP, STEP, UNSCALE, UPDATE, Event, Trace
+
+
+@dataclass(slots=True)
+class Ending:
+    """One place where windows end: the block in which its step stands, with clip, unscale, update and clear."""
+
+    block: Block
+    steps: list[ir.Statement]
+    clips: list[ir.Statement] = field(default_factory=list)
+    unscales: list[ir.Statement] = field(default_factory=list)
+    updates: list[ir.Statement] = field(default_factory=list)
+    clears: list[ir.Statement] = field(default_factory=list)
+
+    def first(self, layout: Layout) -> ir.Statement:
+        """What the division by the count has to stand before: the first clip or step, after any unscale."""
+        indices = [i for s in (*self.clips, *self.steps) if (i := layout.in_block(s, self.block)) is not None]
+        unscaled = [i for s in self.unscales if (i := layout.in_block(s, self.block)) is not None]
+        first = min(indices)
+        if unscaled and max(unscaled) >= first and self.steps[0] not in self.unscales:
+            raise Unplannable("gradients are unscaled after the clip")
+        return self.block[first]
+
+    def last(self, layout: Layout) -> ir.Statement:
+        """The last statement that belongs to the step: step, scaler update or clear."""
+        parts = (*self.steps, *self.updates, *self.clears)
+        return self.block[max(i for s in parts if (i := layout.in_block(s, self.block)) is not None)]
+
+
+@dataclass(slots=True)
+class Window:
+    """The window of one optimizer, read off the trace and found again in the source."""
+
+    layout: Layout
+    trace: Trace
+    store: str
+    backward: ir.Call
+    statement: ir.Statement
+    function: ir.Function | None
+    loops: list[ir.For | ir.While]  # around the backward, innermost first
+    endings: list[Ending]
+    clears: list[ir.Statement]  # those that belong to no ending
+    events: list[Event]
+
+    @property
+    def loop(self) -> ir.For | ir.While:
+        if not self.loops:
+            raise Unplannable("the loop that drives the backward is not in the same function")
+        return self.loops[0]
+
+
+def events_of(window_events: list[Event], kind: str) -> list[Event]:
+    return list({event.node: event for event in window_events if event.kind == kind and event.node >= 0}.values())
+
+
+def read_window(layout: Layout, trace: Trace) -> Window:
+    """The window of the only optimizer of a trace."""
+    stores = [s for s in trace.stores if any(e.kind == STEP for e in trace.of_store(s))]
+    if len(stores) != 1:
+        raise Unplannable("several optimizers take turns in this loop")
+    events = [e for e in trace.events if e.store in (stores[0], "")]
+    backwards = events_of(events, BACKWARD)
+    if len(backwards) != 1:
+        raise Unplannable("several backward calls feed one step")
+    call = layout.nodes.get(backwards[0].node)
+    if not isinstance(call, ir.Call):
+        raise Unplannable("its backward call is not plain")
+    statement = layout.statement(call.node)
+    function = layout.function(statement)
+    window = Window(layout, trace, stores[0], call, statement, function, layout.loops(statement), [], [], events)
+    _find_endings(window)
+    return window
+
+
+def _find_endings(window: Window) -> None:
+    layout = window.layout
+    found = {
+        kind: [_local(window, e.node) for e in events_of(window.events, kind)]
+        for kind in (STEP, CLIP, UNSCALE, UPDATE, CLEAR)
+    }
+    keyed: dict[int, list[ir.Statement]] = {}
+    for step in found[STEP]:
+        keyed.setdefault(_key(layout, step), []).append(step)
+    for key, steps in keyed.items():
+        clips = [s for s in found[CLIP] if _key(layout, s) == key]
+        window.endings.append(Ending(layout.common_block([*steps]), steps, clips))
+    for ending in window.endings:
+        near = lambda kind, ending=ending: [s for s in found[kind] if layout.in_block(s, ending.block) is not None]  # noqa: E731
+        ending.clips = near(CLIP)
+        ending.unscales = near(UNSCALE)
+        ending.updates = near(UPDATE)
+        place = min(layout.in_block(s, ending.block) or 0 for s in ending.steps)
+        ending.clears = [
+            s for s in near(CLEAR) if (layout.in_block(s, ending.block) or 0) >= place and s is not window.statement
+        ]
+    own = {id(s) for ending in window.endings for s in ending.clears}
+    window.clears = [s for s in found[CLEAR] if id(s) not in own]
+
+
+def _key(layout: Layout, statement: ir.Statement) -> int:
+    loops = layout.loops(statement)
+    return loops[0].node if loops else -1
+
+
+def _local(window: Window, node: ir.NodeId) -> ir.Statement:
+    """The statement in the backward's function that is, or calls the helper that holds, a node."""
+    layout = window.layout
+    statement = layout.statement(node)
+    for _ in range(3):
+        function = layout.function(statement)
+        if function is window.function:
+            return statement
+        if function is None:
+            break
+        scope = layout.module.body if window.function is None else window.function.body
+        calls = [
+            each
+            for each in walk(scope)
+            if isinstance(each, ir.Call)
+            and (
+                (isinstance(each.function, ir.Name) and each.function.id == function.name)
+                or (isinstance(each.function, ir.Attribute) and each.function.name == function.name)
+            )
+            and each.node in layout.holder
+        ]
+        if len(calls) != 1:
+            break
+        statement = layout.statement(calls[0].node)
+    raise Unplannable("its step is taken in another function than its backward")
+
+
+def optimizer_text(layout: Layout, statement: ir.Statement) -> str:
+    """The optimizer that a step statement steps."""
+    if isinstance(statement, ir.Evaluate) and isinstance(statement.value, ir.Call):
+        call = statement.value
+        if isinstance(call.function, ir.Attribute) and call.function.name == "step":
+            if not call.arguments:
+                return layout.flat(call.function.value)
+            if len(call.arguments) == 1 and not call.arguments[0].star:
+                return layout.flat(call.arguments[0].value)
+    raise Unplannable("which optimizer its step steps is not plain")
+
+
+def find_optimizer(window: Window) -> str:
+    """The optimizer's text, in the function of the backward."""
+    layout = window.layout
+    texts: set[str] = set()
+    for event in events_of(window.events, STEP):
+        statement = layout.statement(event.node)
+        text = optimizer_text(layout, statement)
+        helper = layout.function(statement)
+        if helper is not window.function and not text.startswith("self."):
+            text = _passed(window, helper, text)
+        texts.add(text)
+    if len(texts) != 1:
+        raise Unplannable("its optimizer has several names")
+    return texts.pop()
+
+
+def _passed(window: Window, helper: ir.Function | None, text: str) -> str:
+    call = next(
+        (
+            each
+            for each in walk(() if window.function is None else window.function.body)
+            if isinstance(each, ir.Call) and isinstance(each.function, ir.Name) and helper and each.function.id == helper.name
+        ),
+        None,
+    )
+    names = [p.name for p in helper.parameters] if helper else []
+    if call is None or text not in names:
+        raise Unplannable("which optimizer its helper steps is not plain")
+    for position, argument in enumerate(call.arguments):
+        if not argument.star and (argument.keyword == text or (not argument.keyword and names[position] == text)):
+            return window.layout.flat(argument.value)
+    raise Unplannable("which optimizer its helper steps is not plain")
+
+
+def steps_text(window: Window) -> str:
+    """The number of accumulation steps as it is written at the boundary or at the loop over one window."""
+    layout = window.layout
+    for ending in window.endings:
+        for statement in (ending.steps[0], *layout.parents(ending.steps[0])):
+            if isinstance(statement, ir.If):
+                for node in walk(statement.test):
+                    if isinstance(node, ir.Binary) and node.operator == "%" and _plain(node.right):
+                        return layout.flat(node.right)
+                    if isinstance(node, ir.Compare) and node.operators in (("==",), (">=",)):
+                        left, right = node.left, node.comparators[0]
+                        if isinstance(left, ir.Name) and _plain(right) and window.trace.steps_text:
+                            return layout.flat(right)
+    if window.loops and isinstance(window.loop, ir.For) and all(window.loop not in layout.loops(s) for e in window.endings for s in e.steps):
+        iterable = window.loop.iterable
+        if isinstance(iterable, ir.Call) and isinstance(iterable.function, ir.Name) and len(iterable.arguments) == 1:
+            inner = iterable.arguments[0].value
+            if iterable.function.id == "range" and _plain(inner):
+                return layout.flat(inner)
+            if iterable.function.id in ("enumerate", "tqdm") and _plain(inner):
+                return f"len({layout.flat(inner)})"
+        if _plain(iterable):
+            return f"len({layout.flat(iterable)})"
+    raise Unplannable("the number of accumulation steps is not written plainly")
+
+
+def _plain(node: ir.Expression) -> bool:
+    return isinstance(node, ir.Name | ir.Attribute | ir.Constant) or (
+        isinstance(node, ir.Subscript) and _plain(node.value) and _plain(node.index)
+    )
+
+
+__all__ = ["ADVANCE", "LOOPS", "Ending", "Window", "find_optimizer", "read_window", "steps_text"]

@@ -1,0 +1,180 @@
+"""From the violations of a loop to one repair of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from accumlint.apis.language import Count
+from accumlint.contract.judge import Judged
+from accumlint.contract.verdict import Clause, Violation
+from accumlint.findings import Edit
+from accumlint.reading.program import Module
+from accumlint.repair.boundary import read_window
+from accumlint.repair.counts import Leaf
+from accumlint.repair.deferred import plan_weights
+from accumlint.repair.motion import divide_once, divide_too_little, flush, move_parts
+from accumlint.repair.names import Names
+from accumlint.repair.rewrite import Draft, Layout, Unplannable
+from accumlint.semantics.drivers import Region
+from accumlint.semantics.values import Site
+
+WEIGHTS = frozenset({Clause.TARGET_WEIGHT, Clause.BATCH_WEIGHT, Clause.PARTIAL_DIVISOR, Clause.UNPROVEN_WEIGHT})
+MOVES = frozenset(
+    {
+        Clause.CLIP_COUNT, Clause.CLIP_SCALED, Clause.STEP_COUNT, Clause.CLEARED_INSIDE, Clause.NEVER_CLEARED,
+        Clause.OFF_BY_ONE, Clause.SCHEDULE, Clause.SCALER, Clause.SYNC,
+    }
+)  # fmt: skip
+NEVER = {
+    Clause.BATCH_NORM: "BatchNorm in train mode: no weighting makes accumulation equal",
+    Clause.BATCH_COUPLED: "the loss couples the examples of a batch: no weighting makes it right",
+    Clause.LOGGED_SCALE: "what should be logged is the author's choice",
+    Clause.WORLD_SIZE: "where the ranks are averaged is not decided by this file alone",
+    Clause.IGNORED_ITEM_COUNT: "what the class returns for evaluation is not decided by this file alone",
+    Clause.SWALLOWED_ITEM_COUNT: "which losses the class takes is not decided by this file alone",
+}
+OPTIONAL = "the other findings of the loop are repaired first"
+
+
+@dataclass(frozen=True, slots=True)
+class Obligation:
+    """One inserted count, to be checked: `mean_text` * `count_text` must be `sum_text`."""
+
+    site: Site
+    kind: Count
+    mean_text: str
+    sum_text: str
+    count_text: str
+    arguments: dict[str, str] = field(default_factory=dict)
+    declared: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPlan:
+    """All findings of one loop in one set of edits: of the original text, disjoint, sorted."""
+
+    region: Region
+    violations: tuple[Violation, ...]
+    edits: tuple[Edit, ...]
+    obligations: tuple[Obligation, ...]
+    message: str
+    strategy: str = "deferred"
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unrepairable:
+    """Why a finding has no repair, in one line."""
+
+    violation: Violation
+    reason: str
+
+
+def plan_repairs(module: Module, judged: Iterable[Judged], strategy: str = "deferred") -> list[RepairPlan]:
+    """One plan for each loop that can be repaired; only plans that survive `assure`."""
+    return [plan for plan in plan_all(module, judged, strategy) if isinstance(plan, RepairPlan)]
+
+
+def plan_all(module: Module, judged: Iterable[Judged], strategy: str = "deferred") -> list[RepairPlan | Unrepairable]:
+    """The same with the reasons for what cannot be repaired."""
+    from accumlint.repair.assure import NotAssured, assure_text
+
+    found: list[RepairPlan | Unrepairable] = []
+    judged = list(judged)
+    try:
+        layout = Layout(module)
+    except (Unplannable, RecursionError):
+        return [Unrepairable(v, "the file is too deep for the rewriter") for each in judged for v in each.violations]
+    for each in judged:
+        wanted = [v for v in each.violations if v.clause not in NEVER]
+        found += [Unrepairable(v, NEVER[v.clause]) for v in each.violations if v.clause in NEVER]
+        firm = [v for v in wanted if v.clause is not Clause.UNPROVEN_WEIGHT]
+        found += [Unrepairable(v, OPTIONAL) for v in wanted if firm and v not in firm]
+        wanted = firm or wanted
+        if not wanted:
+            continue
+        reason = ""
+        for plan in candidates(layout, each, wanted, strategy):
+            if isinstance(plan, str):
+                reason = reason or plan
+                continue
+            try:
+                assure_text(layout.text, module.filename, plan)
+            except NotAssured as problem:
+                reason = reason or f"the repair that was tried does not hold: {problem}"
+                continue
+            found.append(plan)
+            reason = ""
+            break
+        else:
+            found += [Unrepairable(v, reason or "no repair is known for it") for v in wanted]
+    return found
+
+
+Recipe = Callable[..., "Leaf | None"]
+
+
+def candidates(layout: Layout, judged: Judged, wanted: list[Violation], strategy: str) -> Iterator[RepairPlan | str]:
+    """Plans for one region, the smallest first, or why one could not be written."""
+    clauses = {v.clause for v in wanted}
+    for weight in _recipes(clauses):
+        draft, names = Draft(layout), Names(layout.text)
+        try:
+            window = read_window(layout, judged.result.default[0])
+            leaf = None
+            if Clause.DIVIDED_TWICE in clauses:
+                divide_once(window, wanted, draft)
+            if weight == "steps":
+                divide_too_little(window, wanted, draft)
+            elif weight == "count":
+                if clauses & MOVES:
+                    raise Unplannable("it needs both other weights and another order: repair the order first")
+                leaf = plan_weights(window, draft, names)
+            move_parts(window, wanted, draft)
+            if Clause.LEFTOVER in clauses:
+                flush(window, wanted, draft, leaf is not None)
+            edits = draft.edits()
+        except Unplannable as problem:
+            yield str(problem)
+            continue
+        if not edits:
+            yield "no repair is known for it"
+            continue
+        obligations = () if leaf is None else (_obligation(leaf),)
+        message = _message(clauses, leaf)
+        yield RepairPlan(judged.result.region, tuple(wanted), edits, obligations, message, notes=_notes(layout, leaf))
+
+
+def _recipes(clauses: set[Clause]) -> tuple[str, ...]:
+    if clauses & WEIGHTS:
+        return ("count",)
+    if Clause.NO_DIVISION in clauses:
+        return ("steps", "count")
+    if Clause.LEFTOVER in clauses:
+        return ("", "count")
+    return ("",)
+
+
+def _obligation(leaf: Leaf) -> Obligation:
+    return Obligation(
+        leaf.site, leaf.count, leaf.mean_text, leaf.sum_text, leaf.count_text, leaf.arguments, leaf.declared
+    )
+
+
+def _message(clauses: set[Clause], leaf: Leaf | None) -> str:
+    if leaf is not None:
+        return "Weight the microbatches by their valid targets: sum, count, divide once at the boundary"
+    if Clause.NO_DIVISION in clauses:
+        return "Divide the loss by the number of accumulation steps"
+    if Clause.DIVIDED_TWICE in clauses:
+        return "Divide once"
+    if Clause.LEFTOVER in clauses and len(clauses) == 1:
+        return "Step on the last partial window as well"
+    return "Clip, step and clear once a window, in this order"
+
+
+def _notes(layout: Layout, leaf: Leaf | None) -> tuple[str, ...]:
+    if leaf is not None and "GradScaler" in layout.text:
+        return ("summed losses are larger than means: with fp16 a GradScaler settles at a smaller scale",)
+    return ()
