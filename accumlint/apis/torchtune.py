@@ -1,6 +1,6 @@
 """torchtune and torchtitan: deferred normalisation on the gradients, and their losses' helpers."""
 
-from accumlint.apis.language import AllReduce, Arg, Clip, Make, Rename, Role, Row, ScaleGradients
+from accumlint.apis.language import AllReduce, Arg, Clip, Make, Rename, Role, Row, ScaleGradients, Wrap
 
 ROWS = (
     Row(
@@ -9,6 +9,13 @@ ROWS = (
         "torchtune 0.6.1, training/_grad_scaler.py:11-31",
         (ScaleGradients(Arg("model"), by=Arg("scaler")),),
         aliases=("torchtune.utils.scale_grads", "torchtune.training.scale_grads_"),
+    ),
+    Row(
+        "torchtune.training.shard_model",
+        "model, shard_conditions, *, cpu_offload, reshard_after_forward=True, dp_mesh=None",
+        "torchtune 0.6.1, training/_distributed.py:519-560",
+        (Wrap((Arg("model"),), (), classes=("torch.distributed.fsdp.FSDPModule",), in_place=True),),
+        assumes=("gradients are averaged over the ranks: no communication hook changes that",),
     ),
     Row(
         "torchtune.training.get_world_size_and_rank",
