@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from accumlint.contract.judge import Judged
     from accumlint.contract.verdict import Clause
     from accumlint.repair.plan import RepairPlan
+    from accumlint.semantics.trace import Snapshot
     from accumlint.source.text import SourceText
 
 OPT_IN = frozenset({"UNPROVEN_WEIGHT", "BATCH_NORM", "BATCH_COUPLED", "LOGGED_SCALE"})
@@ -27,7 +28,8 @@ def assure(source: SourceText, plan: RepairPlan) -> str:
     return assure_text(source.text, source.filename, plan)
 
 
-def assure_text(text: str, filename: str, plan: RepairPlan) -> str:
+def assure_text(text: str, filename: str, plan: RepairPlan, *, equal: bool = False) -> str:
+    """The repaired text; with `equal` the microbatches must be proved to count equally."""
     from accumlint.analysis import judge_module
     from accumlint.reading.read import ReadError, read_module
 
@@ -43,7 +45,8 @@ def assure_text(text: str, filename: str, plan: RepairPlan) -> str:
     lost = comments(text) - comments(new)
     if lost:
         raise NotAssured(f"a comment would be lost: {next(iter(lost))}")
-    _check_findings(plan, before, after)
+    _check_findings(plan, before, after, OPT_IN - {"UNPROVEN_WEIGHT"} if equal else OPT_IN)
+    _check_clips(plan, after)
     if plan.obligations:
         _check_weights(plan, after)
     return new
@@ -66,7 +69,7 @@ def comments(text: str) -> Counter[str]:
     return Counter(token.string.rstrip() for token in tokens if token.type == tokenize.COMMENT)
 
 
-def _check_findings(plan: RepairPlan, before: list[Judged], after: list[Judged]) -> None:
+def _check_findings(plan: RepairPlan, before: list[Judged], after: list[Judged], optional: frozenset[str]) -> None:
     name = plan.region.name
     wanted = {violation.clause for violation in plan.violations}
     old, new = _clauses(before), _clauses(after)
@@ -74,7 +77,7 @@ def _check_findings(plan: RepairPlan, before: list[Judged], after: list[Judged])
     if left:
         raise NotAssured(f"it leaves this: {next(iter(left)).value}")
     for region, found in new.items():
-        raised = Counter({c: n for c, n in found.items() if c.name not in OPT_IN}) - old.get(region, Counter())
+        raised = Counter({c: n for c, n in found.items() if c.name not in optional}) - old.get(region, Counter())
         if raised:
             raise NotAssured(f"it would raise this: {next(iter(raised)).value}")
     silent = {j.result.region.name for j in before if j.abstention is not None}
@@ -83,6 +86,26 @@ def _check_findings(plan: RepairPlan, before: list[Judged], after: list[Judged])
             raise NotAssured(f"the repaired loop cannot be analysed: {each.abstention.reason}")
     if name not in {j.result.region.name for j in after}:
         raise NotAssured("the repaired loop is not found again")
+
+
+def _check_clips(plan: RepairPlan, after: list[Judged]) -> None:
+    """A clip sees exactly the gradient that the step uses."""
+    from accumlint.contract.windows import cut_windows
+    from accumlint.semantics.trace import CLIP
+
+    for each in after:
+        if each.result.region.name != plan.region.name:
+            continue
+        for trace in each.result.default:
+            for store in trace.stores:
+                for window in cut_windows(trace, store):
+                    for event in window.events if window.step is not None else ():
+                        if event.kind == CLIP and _numbers(event.gradient) != _numbers(window.gradient):
+                            raise NotAssured("the clip would see another gradient than the step")
+
+
+def _numbers(gradient: Snapshot) -> dict[object, object]:
+    return {key: number.at for key, number in gradient.items()}
 
 
 def _clauses(judged: list[Judged]) -> dict[str, Counter[Clause]]:

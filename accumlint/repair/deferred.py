@@ -61,7 +61,7 @@ def plan_weights(window: Window, draft: Draft, names: Names) -> Leaf:
     leaf = _leaf(window, flow, site, draft, names)
     counter = names.free("num_targets" if leaf.exact else "total_weight")
     _rewrite_loss(window, flow, leaf, counter, draft, names)
-    _count_windows(window, leaf, counter, draft)
+    _count_windows(window, leaf, counter, draft, names)
     return leaf
 
 
@@ -328,13 +328,13 @@ def _span(layout: Layout, node: ir.Expression) -> tuple[int, int]:
     return layout.range(node.node)
 
 
-def _count_windows(window: Window, leaf: Leaf, counter: str, draft: Draft) -> None:
+def _count_windows(window: Window, leaf: Leaf, counter: str, draft: Draft, names: Names) -> None:
     """Initialise, divide, reset."""
     layout = window.layout
     optimizer = find_optimizer(window)
     loop = window.loop
     divisor = leaf.guarded(counter).strip("()") if not leaf.exact else leaf.guarded(counter)
-    lines = _division_lines(layout, optimizer, divisor)
+    lines = _division_lines(layout, optimizer, divisor, names)
     reset = f"{counter} = {leaf.zero}"
     inside = False
     for ending in window.endings:
@@ -365,12 +365,13 @@ def _cleared_before(window: Window, loop: ir.For | ir.While) -> bool:
     )
 
 
-def _division_lines(layout: Layout, optimizer: str, divisor: str) -> list[str]:
+def _division_lines(layout: Layout, optimizer: str, divisor: str, names: Names) -> list[str]:
     unit = "\t" if "\n\t" in layout.text else "    "
     quote = "'" if layout.text.count("'") > layout.text.count('"') else '"'
+    group, param = names.free("param_group"), names.free("param")
     return [
-        f"for group in {optimizer}.param_groups:",
-        f"{unit}for param in group[{quote}params{quote}]:",
-        f"{unit * 2}if param.grad is not None:",
-        f"{unit * 3}param.grad.div_({divisor})",
+        f"for {group} in {optimizer}.param_groups:",
+        f"{unit}for {param} in {group}[{quote}params{quote}]:",
+        f"{unit * 2}if {param}.grad is not None:",
+        f"{unit * 3}{param}.grad.div_({divisor})",
     ]

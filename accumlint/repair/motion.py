@@ -10,7 +10,7 @@ from accumlint.reading.walk import walk
 from accumlint.repair.boundary import Ending, Window, events_of, find_optimizer, steps_text
 from accumlint.repair.deferred import _argument
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
-from accumlint.semantics.trace import ADVANCE
+from accumlint.semantics.trace import ADVANCE, STEP
 
 
 def divide_too_little(window: Window, wanted: list[Violation], draft: Draft) -> None:
@@ -101,7 +101,7 @@ def move_parts(window: Window, wanted: list[Violation], draft: Draft) -> None:
         outside_unscale = [s for s in by_clause.get(Clause.SCALER, []) if _calls(s, "unscale_")]
         lines += [_one_line(layout, s) for s in outside_unscale if s not in _within(layout, ending, ending.unscales)]
         anchor = ending.first(layout) if not clips else _step_in(layout, ending)
-        if Clause.CLIP_SCALED in by_clause and (layout.in_block(by_clause[Clause.CLIP_SCALED][0], ending.block) is not None or clips):
+        if Clause.CLIP_SCALED in by_clause and clips:
             lines.append(_unscale(layout, first))
         lines += [_one_line(layout, _movable(layout, s)) for s in clips]
         if lines:
@@ -116,7 +116,20 @@ def move_parts(window: Window, wanted: list[Violation], draft: Draft) -> None:
             late += [_one_line(layout, s) for s in cleared[:1]]
         if late:
             draft.after(last, *[part for line in late for part in line.split("\n")])
+    if Clause.CLIP_SCALED in by_clause and Clause.CLIP_COUNT not in by_clause:
+        _unscale_first(window, by_clause[Clause.CLIP_SCALED], draft)
     _remove_originals(window, by_clause, draft)
+
+
+def _unscale_first(window: Window, clips: list[ir.Statement], draft: Draft) -> None:
+    """`scaler.unscale_(optimizer)` before a clip, in the function of the step."""
+    layout = window.layout
+    steps = [layout.statement(e.node) for e in events_of(window.events, STEP)]
+    for clip in clips:
+        near = [s for s in steps if layout.function(s) is layout.function(clip)]
+        if not near:
+            raise Unplannable("its clip and its step are in different functions")
+        draft.before(_movable(layout, clip), _unscale(layout, near[0]))
 
 
 def _remove_originals(window: Window, by_clause: dict[Clause, list[ir.Statement]], draft: Draft) -> None:

@@ -20,12 +20,6 @@ from accumlint.semantics.drivers import Region
 from accumlint.semantics.values import Site
 
 WEIGHTS = frozenset({Clause.TARGET_WEIGHT, Clause.BATCH_WEIGHT, Clause.PARTIAL_DIVISOR, Clause.UNPROVEN_WEIGHT})
-MOVES = frozenset(
-    {
-        Clause.CLIP_COUNT, Clause.CLIP_SCALED, Clause.STEP_COUNT, Clause.CLEARED_INSIDE, Clause.NEVER_CLEARED,
-        Clause.OFF_BY_ONE, Clause.SCHEDULE, Clause.SCALER, Clause.SYNC,
-    }
-)  # fmt: skip
 NEVER = {
     Clause.BATCH_NORM: "BatchNorm in train mode: no weighting makes accumulation equal",
     Clause.BATCH_COUPLED: "the loss couples the examples of a batch: no weighting makes it right",
@@ -95,12 +89,13 @@ def plan_all(module: Module, judged: Iterable[Judged], strategy: str = "deferred
         if not wanted:
             continue
         reason = ""
-        for plan in candidates(layout, each, wanted, strategy):
-            if isinstance(plan, str):
-                reason = reason or plan
+        for candidate in candidates(layout, each, wanted, strategy):
+            if isinstance(candidate, str):
+                reason = reason or candidate
                 continue
+            plan, equal = candidate
             try:
-                assure_text(layout.text, module.filename, plan)
+                assure_text(layout.text, module.filename, plan, equal=equal)
             except NotAssured as problem:
                 reason = reason or f"the repair that was tried does not hold: {problem}"
                 continue
@@ -115,8 +110,11 @@ def plan_all(module: Module, judged: Iterable[Judged], strategy: str = "deferred
 Recipe = Callable[..., "Leaf | None"]
 
 
-def candidates(layout: Layout, judged: Judged, wanted: list[Violation], strategy: str) -> Iterator[RepairPlan | str]:
-    """Plans for one region, the smallest first, or why one could not be written."""
+def candidates(layout: Layout, judged: Judged, wanted: list[Violation], strategy: str) -> Iterator[tuple[RepairPlan, bool] | str]:
+    """Plans for one region, the smallest first, or why one could not be written.
+
+    Beside a plan: whether it holds only where the counts are proved equal.
+    """
     clauses = {v.clause for v in wanted}
     for weight in _recipes(clauses):
         draft, names = Draft(layout), Names(layout.text)
@@ -125,11 +123,11 @@ def candidates(layout: Layout, judged: Judged, wanted: list[Violation], strategy
             leaf = None
             if Clause.DIVIDED_TWICE in clauses:
                 divide_once(window, wanted, draft)
-            if weight == "steps":
+            if weight.startswith("steps"):
                 divide_too_little(window, wanted, draft)
             elif weight == "count":
-                if clauses & MOVES:
-                    raise Unplannable("it needs both other weights and another order: repair the order first")
+                if Clause.STEP_COUNT in clauses:
+                    raise Unplannable("it needs other weights and another place for its step")
                 leaf = plan_weights(window, draft, names)
             move_parts(window, wanted, draft)
             if Clause.LEFTOVER in clauses:
@@ -143,17 +141,17 @@ def candidates(layout: Layout, judged: Judged, wanted: list[Violation], strategy
             continue
         obligations = () if leaf is None else (_obligation(leaf),)
         message = _message(clauses, leaf)
-        yield RepairPlan(judged.result.region, tuple(wanted), edits, obligations, message, notes=_notes(layout, leaf))
+        notes = _notes(layout, leaf)
+        plan = RepairPlan(judged.result.region, tuple(wanted), edits, obligations, message, notes=notes)
+        yield plan, weight == "steps, proved equal"
 
 
 def _recipes(clauses: set[Clause]) -> tuple[str, ...]:
     if clauses & WEIGHTS:
         return ("count",)
     if Clause.NO_DIVISION in clauses:
-        return ("steps", "count")
-    if Clause.LEFTOVER in clauses:
-        return ("", "count")
-    return ("",)
+        return ("steps, proved equal", "count", "steps")
+    return ("", "count")
 
 
 def _obligation(leaf: Leaf) -> Obligation:
