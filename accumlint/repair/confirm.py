@@ -9,7 +9,6 @@ is judged. The same input gives the same certificate.
 
 from __future__ import annotations
 
-import ast
 import atexit
 import importlib.util
 import math
@@ -25,19 +24,20 @@ from accumlint.harness.runner import Runner
 from accumlint.reading.program import Module
 from accumlint.reading.read import ReadError, read_module
 from accumlint.repair.certificate import Certificate, Check, Measure
-from accumlint.repair.derive import derive
+from accumlint.repair.derive import derive, other_count
 from accumlint.repair.leaves import LeafProblem, check_leaves
 from accumlint.repair.prove import Expectation, Proof, prove
 from accumlint.repair.prove_weights import original_factors
 from accumlint.repair.ranks import text_has_ranks
 from accumlint.repair.slices import LIMIT, Executed, execute
 from accumlint.semantics.run import Result, analyse
-from accumlint.semantics.trace import render
+from accumlint.semantics.trace import STEP, render
 
 NO_TORCH = "torch is not installed: pip install 'accumlint[torch]'"
 NOT_ASKED = "not executed: confirmation was not asked for"
 CLOCKS = frozenset({Clause.SCHEDULE, Clause.LOGGED_SCALE, Clause.SYNC, Clause.SCALER, Clause.WORLD_SIZE})
 """Findings that leave the gradient of one process as it should be: there, executing the original shows nothing."""
+SAME_GRADIENT = CLOCKS | {Clause.OFF_BY_ONE}  # windows are compared as each loop cuts them
 EXPECTED = frozenset({Clause.BATCH_NORM, Clause.UNPROVEN_WEIGHT})
 
 _runners: list[Runner] = []
@@ -79,8 +79,9 @@ def certify(
     expectation = Expectation(
         tuple(old.result for old, _ in changed if old),
         declared,
-        equal=not obligations,
+        equal=not obligations and not _counts_already(changed),
         distributed=text_has_ranks("\n".join(module.lines)),
+        undefined=not obligations and _divides_by_zero(judged_before),
     )
     results = [new.result for _, new in changed]
     proof = prove(results, expectation)
@@ -89,7 +90,7 @@ def certify(
     certificate.notes = tuple(getattr(plan, "notes", ()))
     if confirm:
         certificate.torch(changed, expectation, runner)
-        certificate.leaves(module_before, module, changed, obligations, runner)
+        certificate.leaves(module_before, module, obligations, runner)
     else:
         certificate.missing.append(NOT_ASKED)
         certificate.declare(obligations)
@@ -188,7 +189,7 @@ class _Builder:
             self.missing.append(NO_TORCH)
             return
         runner = runner or shared_runner()
-        runs = [run for old, new in changed for run in _execute(old, new, runner, expectation.equal)]
+        runs = [run for old, new in changed for run in _execute(old, new, runner, expectation)]
         bad = next((run for run in runs if not run.holds), None)
         if not runs or bad is not None:
             self._not_equal(bad)
@@ -200,6 +201,8 @@ class _Builder:
             self.missing.append("not executed: the original equals the full batch on the drawn data as well")
             return
         self.discharged.add(Check.EXECUTED)
+        if not self.needs_leaf and not expectation.equal:
+            self.assumptions["the count that the loop already divides by is the loss's own"] = None
         self.measures.append(
             Measure(
                 Check.EXECUTED, worst.error, LIMIT, differs, worst.counts, worst.seed, f"torch {runner.torch_version}"
@@ -231,7 +234,6 @@ class _Builder:
         self,
         before: Module,
         after: Module,
-        changed: Sequence[tuple[Judged | None, Judged]],
         obligations: Sequence[Any],
         runner: Runner | None,
     ) -> None:
@@ -244,8 +246,7 @@ class _Builder:
         if importlib.util.find_spec("torch") is None:
             return
         runner = runner or shared_runner()
-        derived = derive(before, [old for old, _ in changed if old], after, [new for _, new in changed])
-        if problem := _other_count(derived, obligations):
+        if problem := other_count(before, after, visible):
             self.missing.append(f"not leaf-checked: {problem}")
             return
         found = check_leaves(before, after, visible, runner)
@@ -263,22 +264,36 @@ class _Builder:
             )
 
 
-def _other_count(derived: Iterable[Any], obligations: Iterable[Any]) -> str:
-    """Whether the repaired text divides by another count than the plan says, in one line; "" if it does not."""
-    planned = {ast.dump(ast.parse(each.count_text.strip(), mode="eval")) for each in obligations}
-    found = {each.count_text for each in derived}
-    if not found:
-        return "no count was found in what the repaired text divides by"
-    other = sorted(text for text in found if ast.dump(ast.parse(text, mode="eval")) not in planned)
-    return f"the repaired text also counts `{other[0]}`" if other else ""
+def _divides_by_zero(before: Iterable[Judged]) -> bool:
+    """Whether a coefficient of the original is undefined somewhere, as it stands."""
+    return any(
+        value is None
+        for old in before
+        for trace in old.result.default
+        for event in trace.events
+        for coefficient in event.gradient.values()
+        for value in coefficient.at
+    )
+
+
+def _counts_already(changed: Iterable[tuple[Judged | None, Judged]]) -> bool:
+    """Whether the loop divides by counts of its own, which the repair leaves as they are."""
+    return any(
+        coefficient.depends_on_counts
+        for _, new in changed
+        for trace in new.result.default
+        for event in trace.events
+        if event.kind == STEP
+        for coefficient in event.gradient.values()
+    )
 
 
 def _only_clocks(changed: Iterable[tuple[Judged | None, Judged]]) -> bool:
     clauses = {violation.clause for old, _ in changed if old is not None for violation in old.violations}
-    return bool(clauses) and clauses <= CLOCKS
+    return bool(clauses) and clauses <= SAME_GRADIENT
 
 
-def _execute(old: Judged | None, new: Judged, runner: Runner, equal: bool) -> list[Executed]:
+def _execute(old: Judged | None, new: Judged, runner: Runner, expectation: Expectation) -> list[Executed]:
     traces = new.result.default
     was = old.result.default if old is not None and not old.result.stopped else []
     factors = [Fraction(1) if factor is None else factor for factor in original_factors(was)]
@@ -286,11 +301,20 @@ def _execute(old: Judged | None, new: Judged, runner: Runner, equal: bool) -> li
     for place, trace in enumerate(traces):
         if trace.stopped or trace.exempt or not trace.events:
             return [Executed(math.inf, math.inf, None, (), 0, f"not analysed: {trace.stopped or trace.exempt}")]
-        runs += execute(trace, was[place] if place < len(was) else None, runner, factors, equal=equal)
+        runs += execute(
+            trace,
+            was[place] if place < len(was) else None,
+            runner,
+            factors,
+            equal=expectation.equal,
+            empty=not expectation.undefined,
+        )
     for flipped in new.result.flipped:
         for trace in flipped[:1]:
             if not trace.stopped and not trace.exempt and any(e.kind == "step" for e in trace.events):
-                runs += execute(trace, None, runner, factors, equal=equal)[:1]
+                runs += execute(trace, None, runner, factors, equal=expectation.equal, empty=not expectation.undefined)[
+                    :1
+                ]
     return runs
 
 

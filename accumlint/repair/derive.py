@@ -7,8 +7,9 @@ inserted, and every loss that reaches a step is what it must be the normaliser o
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from accumlint.contract.judge import Judged
 from accumlint.reading.program import Module
@@ -45,6 +46,35 @@ def derive(before: Module, old: Sequence[Judged], after: Module, new: Sequence[J
             for count in dict.fromkeys(counts_of(tree, line)):
                 found.append(Derived(site, mean, text, count))
     return tuple(found)
+
+
+def other_count(before: Module, after: Module, obligations: Iterable[Any]) -> str:
+    """Whether the repaired text divides by another count than the plan says, in one line; "" if it does not.
+
+    What the original already divided by (the mean of what it logs) is not what was inserted.
+    """
+    old, new = ast.parse("\n".join(before.lines)), ast.parse("\n".join(after.lines))
+    planned = [ast.parse(each.count_text.strip(), mode="eval").body for each in obligations]
+    texts = {ast.unparse(each) for each in planned}
+    for count in planned:
+        wanted = ast.dump(count)
+        lines = [n.lineno for n in ast.walk(new) if isinstance(n, type(count)) and ast.dump(n) == wanted]
+        if not lines:
+            return "the count is not in the repaired text"
+        found = set(counts_of(new, lines[-1]))
+        if ast.unparse(count) not in found:
+            return "the count is not in what the repaired text divides by"
+        place = Scope.at(new, lines[-1]).place
+        known = {text for line in _lines_of_place(old, place) for text in counts_of(old, line)}
+        if other := sorted(found - texts - known):
+            return f"the repaired text also counts `{other[0]}`"
+    return ""
+
+
+def _lines_of_place(tree: ast.Module, place: str) -> list[int]:
+    """A line in each function of that name; the first of the module where there is none."""
+    starts = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [line for line in (0, *starts) if Scope.at(tree, line).place == place]
 
 
 def _losses(module: Module, judged: Judged) -> list[tuple[int, int, str]]:
@@ -121,7 +151,9 @@ def _divisors(body: ast.AST) -> set[str]:
 
 
 def _names(node: ast.expr) -> set[str]:
-    """Plain names, and attributes of `self`, in an expression."""
+    """Plain names, and attributes of `self`, in an expression; a length is no count of targets that is added up."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
+        return set()
     found = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id != "self"}
     return found | {
         ast.unparse(n) for n in ast.walk(node) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "self"
@@ -141,6 +173,8 @@ def _read(scope: Scope, value: ast.expr, adds: bool) -> tuple[list[str], set[str
     for node in ast.walk(value):
         if isinstance(node, ast.GeneratorExp | ast.ListComp):
             return [ast.unparse(node.elt)], set()
+    if isinstance(value, ast.Name):
+        return [], {value.id}
     if adds:
         return [ast.unparse(value)], set()
     if _is_start(scope, value):

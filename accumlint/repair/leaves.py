@@ -98,6 +98,7 @@ class _Texts:
 def _check(texts: _Texts, runner: Runner) -> LeavesHold | LeafProblem:
     replay = Replay(Scope.at(texts.old, texts.line or _line_of(texts.old, texts.mean, "")))
     place = replay.scope.place
+    replay.home = Scope.at(texts.new, _line_of(texts.new, texts.count, place)).place
     mean = replay.text(_expression(texts.mean))
     if not replay.calls:
         raise UnmodelledError(f"`{texts.mean[:60]}` holds no loss of torch")

@@ -40,6 +40,7 @@ class Expectation:
     declared: int = 0  # so many losses of unknown reduction are means, by declared contracts
     equal: bool = False  # no count was inserted: microbatches are taken to hold equally many targets
     distributed: bool = False
+    undefined: bool = False  # the original divides by zero as well where a window has no target
 
 
 class NotShownError(Exception):
@@ -165,7 +166,7 @@ def _prove_window(trace: Trace, segment: Segment, expectation: Expectation, assu
     unknown = {site.node for site, _ in step.gradient if site.reduction == "unknown"}
     if len(unknown) > expectation.declared:
         raise NotShownError("whether the loss is a mean or a sum is not known")
-    if problem := misweighed(trace, segment, expectation.equal, assumptions):
+    if problem := misweighed(trace, segment, expectation, assumptions):
         raise NotShownError(problem)
     if expectation.distributed and not expectation.equal and not is_reduced(step.gradient):
         raise NotShownError("gradients are averaged over ranks, but the count is that of one rank")
@@ -252,8 +253,8 @@ def _prove_clocks(stepped: list[Segment]) -> None:
 def _same_kinds(trace: Trace, original: Trace) -> None:
     """What the original did to gradients or clocks, the repaired loop still does."""
     for kind, word in ((CLIP, "clip"), (ADVANCE, "schedule"), (UPDATE, "scaler's update")):
-        had = {event.detail for event in original.events if event.kind == kind}
-        has = {event.detail for event in trace.events if event.kind == kind}
+        had = {event.detail.partition("@")[0] for event in original.events if event.kind == kind}
+        has = {event.detail.partition("@")[0] for event in trace.events if event.kind == kind}
         if had - has:
             raise NotShownError(f"the {word} of the original is gone")
         if kind == CLIP and has - had and not original.stopped:

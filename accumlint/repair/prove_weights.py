@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from typing import Protocol
 
 from accumlint.apis.language import Count
 from accumlint.repair.prove_windows import Segment, cut_segments
@@ -19,6 +20,15 @@ CLAMP = re.compile(r"max\((?P<body>.*)\)", re.S)
 UNIT_FLOOR = re.compile(r"max\((?:1(?:\.0*)?, |.*, 1(?:\.0*)?\))", re.S)
 
 
+class Allowed(Protocol):
+    """What `prove.Expectation` says of weights."""
+
+    @property
+    def equal(self) -> bool: ...
+    @property
+    def undefined(self) -> bool: ...
+
+
 def place_of(site: Site) -> Place:
     return site.node, site.reduction
 
@@ -30,7 +40,7 @@ def _by_place(gradient: Snapshot) -> dict[Place, dict[int, tuple[Site, list[Num]
     return found
 
 
-def misweighed(trace: Trace, segment: Segment, equal: bool, assumptions: dict[str, None]) -> str:
+def misweighed(trace: Trace, segment: Segment, allowed: Allowed, assumptions: dict[str, None]) -> str:
     """What is wrong with the weights of a window, in one line; "" if they are 1 / sum(n) up to one factor a term."""
     assert segment.step is not None
     for terms in _by_place(segment.step.gradient).values():
@@ -41,9 +51,9 @@ def misweighed(trace: Trace, segment: Segment, equal: bool, assumptions: dict[st
             return f"a loss of reduction {site.reduction!r} has no known count"
         if missing := [k for k in segment.microbatches if k not in terms]:
             return f"a term of the loss is missing in {len(missing)} microbatches of the window"
-        if problem := _undefined(trace, segment, terms, assumptions):
+        if problem := _undefined(trace, segment, terms, allowed, assumptions):
             return problem
-        if len(window_factors(trace, segment, terms, equal)) != 1:
+        if len(window_factors(trace, segment, terms, allowed.equal)) != 1:
             return "targets of one window have unequal weights"
         if site.count in REAL_COUNTS and any(_has_unit_floor(c) for _, cs in terms.values() for c in cs):
             return "a sum of weights, which may be below 1, is kept at 1 or above"
@@ -59,7 +69,11 @@ def _has_unit_floor(coefficient: Num) -> bool:
 
 
 def _undefined(
-    trace: Trace, segment: Segment, terms: dict[int, tuple[Site, list[Num]]], assumptions: dict[str, None]
+    trace: Trace,
+    segment: Segment,
+    terms: dict[int, tuple[Site, list[Num]]],
+    allowed: Allowed,
+    assumptions: dict[str, None],
 ) -> str:
     for point in range(POINTS):
         total = sum((count_at(trace, k, point) for k in segment.microbatches), Fraction(0))
@@ -69,6 +83,11 @@ def _undefined(
                 continue
             if total:
                 return "a coefficient is undefined although the window has targets"
+            if allowed.undefined:
+                assumptions["every window has a target: the loop divided by zero there before the repair as well"] = (
+                    None
+                )
+                continue
             if any(fact.name in IGNORING for fact in site.facts) or site.count is Count.VALID_TARGETS:
                 return "divides by zero where a window has no target"
             assumptions["every window has a target: the divisor is not kept from being 0"] = None

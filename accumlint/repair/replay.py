@@ -65,6 +65,7 @@ class Replay:
     """Builds the texts of one check; leaves are shared by all expressions that are put through the same object."""
 
     scope: Scope
+    home: str = ""  # the function in which the targets are counted
     leaves: dict[str, str] = field(default_factory=dict)  # what it is in the script -> its name here
     calls: list[LossCall] = field(default_factory=list)
     masks: set[str] = field(default_factory=set)
@@ -137,10 +138,19 @@ class _Writer:
         self.replay.seen.add(node.id)
         value, line = self.replay.scope.given(node.id, self.line)
         if value is None:
-            return self.replay.leaf(node.id)
+            passed = None if line else self.replay.scope.argument(node.id, self.replay.home)
+            return self._passed(*passed) if passed is not None else self.replay.leaf(node.id)
         if self.depth > 12:
             raise UnmodelledError(f"`{node.id}` is computed in too many steps")
         return _Writer(self.replay, line, self.depth + 1).write(value)
+
+    def _passed(self, value: ast.expr, caller: Scope) -> str:
+        """A parameter of a helper is what its caller passes."""
+        inside, self.replay.scope = self.replay.scope, caller
+        try:
+            return _Writer(self.replay, caller.line, self.depth + 1).write(value)
+        finally:
+            self.replay.scope = inside
 
     def _attribute(self, node: ast.Attribute) -> str:
         canonical = self.replay.scope.canonical(node)
@@ -153,6 +163,8 @@ class _Writer:
             if isinstance(given, ast.Constant | ast.UnaryOp):
                 return self.write(given)
             return self.replay.leaf(f"self.{node.attr}")
+        if node.attr == "ignore_index" and (made := self._constructor(node.value)) is not None:
+            return self.write(made[1]["ignore_index"]) if "ignore_index" in made[1] else "-100"
         if node.attr in ("shape", "ndim", "T", "mT", "dtype", "device"):
             return f"{self.write(node.value)}.{node.attr}"
         return self.replay.leaf(ast.unparse(node))
@@ -187,9 +199,26 @@ class _Writer:
             raise UnmodelledError(f"`{canonical}` is not replayed")
         if isinstance(node.func, ast.Name) and node.func.id in BUILTINS:
             return f"{node.func.id}({self._arguments(node)})"
+        if (helper := self.replay.scope.returned(node)) is not None and (inlined := self._inline(*helper)) is not None:
+            return inlined
         if isinstance(node.func, ast.Attribute):
             return self._method(node, node.func)
         return self.replay.leaf(ast.unparse(node))
+
+    def _inline(self, value: ast.expr, inside: Scope) -> str | None:
+        """What a helper of the file returns, if it is a loss of known operations; else None."""
+        replay = self.replay
+        kept = (dict(replay.leaves), list(replay.calls), set(replay.masks), set(replay.squeezed), replay.scope)
+        replay.scope = inside
+        try:
+            text = _Writer(replay, inside.line, self.depth + 1).write(value) if self.depth < 12 else ""
+        except UnmodelledError:
+            text = ""
+        replay.scope = kept[4]
+        if text and len(replay.calls) > len(kept[1]):
+            return text
+        replay.leaves, replay.calls, replay.masks, replay.squeezed = kept[0], kept[1], kept[2], kept[3]
+        return None
 
     def _method(self, node: ast.Call, function: ast.Attribute) -> str:
         if function.attr in DROPPED:

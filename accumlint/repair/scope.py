@@ -66,6 +66,33 @@ class Scope:
         at_module = [n.value for n in self.tree.body if isinstance(n, ast.Assign) and _names(n.targets) == [name]]
         return (at_module[-1], 0) if len(at_module) == 1 else (None, 0)
 
+    def argument(self, name: str, home: str) -> tuple[ast.expr, Scope] | None:
+        """What a parameter of this function is given by the only call of it in the function called `home`."""
+        function = self.function
+        if function is None or name not in _parameters(function) or self.place == home:
+            return None
+        calls = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call) and _calls(node, function.name)]
+        near = [call for call in calls if Scope.at(self.tree, call.lineno).place == home]
+        if len(near) != 1 or any(isinstance(a, ast.Starred) for a in near[0].args):
+            return None
+        arguments = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+        if isinstance(near[0].func, ast.Attribute):
+            arguments = arguments[1:]
+        given = dict(zip(arguments, near[0].args, strict=False)) | {k.arg: k.value for k in near[0].keywords if k.arg}
+        return (given[name], Scope.at(self.tree, near[0].lineno)) if name in given else None
+
+    def returned(self, call: ast.Call) -> tuple[ast.expr, Scope] | None:
+        """What the function of the file that is called returns, if it only assigns and returns once, at its end."""
+        name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+        named = [n for n in ast.walk(self.tree) if isinstance(n, FunctionNode) and n.name == name]
+        if len(named) != 1 or not _calls(call, name):
+            return None
+        *before, last = named[0].body
+        plain = all(isinstance(each, ast.Assign | ast.Expr) for each in before)
+        if not plain or not isinstance(last, ast.Return) or last.value is None:
+            return None
+        return last.value, Scope.at(self.tree, last.lineno)
+
     def _givings(self, name: str) -> list[tuple[int, ast.expr | None]]:
         found: list[tuple[int, ast.expr | None]] = []
         for node in ast.walk(self.body):
@@ -98,6 +125,13 @@ class Scope:
                 if isinstance(target, ast.Attribute) and ast.unparse(target) == f"self.{name}":
                     found.append(node.value)
         return found[0] if len(found) == 1 else None
+
+
+def _calls(call: ast.Call, name: str) -> bool:
+    function = call.func
+    if isinstance(function, ast.Name):
+        return function.id == name
+    return isinstance(function, ast.Attribute) and function.attr == name and ast.unparse(function.value) == "self"
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:

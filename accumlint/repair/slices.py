@@ -157,10 +157,14 @@ def execute(
     factors: Sequence[Fraction] = (),
     *,
     equal: bool = False,
+    empty: bool = True,
     seed: int = SEED,
 ) -> list[Executed]:
-    """Run a trace at every point that is executed; what cannot be run is a result with its problem."""
-    points = (EQUAL,) if equal else POINTS_EXECUTED
+    """Run a trace at every point that is executed; what cannot be run is a result with its problem.
+
+    `empty` is False where the proof itself assumes that every window has a target.
+    """
+    points = (EQUAL,) if equal else POINTS_EXECUTED if empty else POINTS_EXECUTED[:2]
     return [_execute_at(trace, original, point, runner, factors, seed + point) for point in points]
 
 
@@ -168,6 +172,8 @@ def _execute_at(
     trace: Trace, original: Trace | None, point: int, runner: Runner, factors: Sequence[Fraction], seed: int
 ) -> Executed:
     counts = _window_counts(trace, point)
+    if original is not None and not _is_defined(original, point):
+        original = None  # the other points say whether it differs
     try:
         source = slice_program(trace, original, point, seed, factors)
     except NotExecutableError as problem:
@@ -183,7 +189,11 @@ def _execute_at(
 
 def _may_skip(trace: Trace, point: int) -> bool:
     """Point 3 has a window without any target: a count of rows never gives that, and the proof says so."""
-    return point == 3 and any(v is None for e in trace.events for c in e.gradient.values() for v in (c.at[point],))
+    return point == 3 and not _is_defined(trace, point)
+
+
+def _is_defined(trace: Trace, point: int) -> bool:
+    return all(c.at[point] is not None for event in trace.events for c in event.gradient.values())
 
 
 def _window_counts(trace: Trace, point: int) -> tuple[tuple[int, ...], ...]:
