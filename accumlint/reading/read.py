@@ -17,6 +17,7 @@ import libcst as cst
 from accumlint.reading.depth import check_depth
 from accumlint.reading.lower import lower_module
 from accumlint.reading.program import Module
+from accumlint.reading.spans import deep_recursion
 from accumlint.reading.table import TooDeepError
 
 TOO_DEEP = "nested too deeply"
@@ -45,14 +46,17 @@ class ReadError(Exception):
 
 
 def read_module(text: str, filename: str, name: str = "", *, first_id: int = 0) -> Module:
-    """Parse and lower one file. Raises `ReadError`; positions are not computed here (see `spans`)."""
+    """Parse and lower one file. Raises `ReadError`; positions are not computed here (see `spans`).
+
+    Node ids count up from `first_id`, so that ids of several modules can be told apart.
+    """
     lines = NEWLINE.split(text)
     if "\0" in text:
         before = NEWLINE.split(text[: text.index("\0")])
         raise ReadError("contains a null byte", len(before), len(before[-1]))
     try:
         check_depth(text)
-        with _no_collection():
+        with _no_collection(), deep_recursion():
             body, syntax = lower_module(_parse(text, lines), text, first_id)
     except TooDeepError:
         raise ReadError(TOO_DEEP) from None

@@ -8,7 +8,7 @@ import libcst as cst
 
 from accumlint.reading import ir
 from accumlint.reading.program import Span
-from accumlint.reading.spans import compute_spans
+from accumlint.reading.spans import compute_spans, deep_recursion
 from accumlint.reading.text import header_text
 
 
@@ -31,7 +31,8 @@ class ConcreteSyntax:
     @property
     def is_exact(self) -> bool:
         """Does `module.code` give the source back? Not so after a form feed in an indentation, a BOM or a last CR."""
-        return self.module.code == self._source
+        with deep_recursion():
+            return self.module.code == self._source
 
     def node(self, node: ir.NodeId) -> cst.CSTNode:
         return self._nodes[node - self._first]

@@ -11,7 +11,7 @@ import pytest
 from accumlint.reading.depth import check_depth
 from accumlint.reading.read import ReadError, read_module
 from accumlint.reading.table import MAX_DEPTH
-from accumlint.reading.walk import children
+from accumlint.reading.walk import children, walk
 
 
 def refused(text: str) -> ReadError:
@@ -158,3 +158,27 @@ def test_lines_agree_with_positions() -> None:
     module = read_module("a\r\nb\rc\n\x0c\nd\u2028\n".replace("d\u2028", "'d\u2028'"), "example.py", "pkg.example")
     assert list(module.lines) == ["a", "b", "c", "\x0c", "'d\u2028'", ""]
     assert module.name == "pkg.example"
+
+
+def test_ids_can_start_elsewhere() -> None:
+    module = read_module("a\nb = c(1)\n", "example.py", first_id=1_000)
+    assert [node.node for node in walk(module.body)] == list(range(1_000, 1_007))
+    assert module.syntax.text(module.body[1].node) == "b = c(1)"
+    assert module.syntax.span(module.body[1].node).line == 2
+
+
+def test_time_and_ids_are_linear_in_the_lines() -> None:
+    text = "def f(a):\n    for b in a:\n        b.c(d=1)\n"
+    spent = []
+    for copies in (1_500, 6_000):
+        start = time.process_time()
+        assert len(read_module(text * copies, "example.py").body) == copies
+        spent.append(time.process_time() - start)
+    assert spent[1] < 12 * spent[0]
+
+
+def test_a_deep_caller_gets_the_same_answer() -> None:
+    def call(levels: int) -> int:
+        return call(levels - 1) if levels else len(read_module("x = " + "-" * 150 + "1\n", "example.py").body)
+
+    assert call(600) == 1
