@@ -104,6 +104,9 @@ def test_the_same_name_in_a_helper_is_another_thing() -> None:
         plan = [Derived(site.node, mean, mean[:-1] + ", reduction='sum')", count)]
         found = certify(module, judged, plan, after.replace(COUNT, count), "train.py", confirm=True)
         assert (found.applicability is Applicability.SAFE) is right, found
+    changed = after.replace("        n += ", "        y[x > 0] = -100\n        n += ").replace(COUNT, count)
+    found = certify(module, judged, plan, changed, "train.py", confirm=True)
+    assert "changed in place" in "; ".join(found.missing)
 
 
 def test_a_plan_that_names_another_count_than_the_text_is_not_believed() -> None:
