@@ -7,6 +7,8 @@ hold a training loop is checked.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accumlint.findings import FileReport, Finding, Loop, LoopStatus, Problem
@@ -80,15 +82,23 @@ def _imports_training(filename: str, data: bytes) -> bool:
     if b"import" not in data or b"step" not in data or not (b"for " in data or b"while " in data):
         return False
     project = project_of(filename)
-    return project is not None and project.imports_training(data)
+    return project is not None and project.imports_training(filename, data)
 
 
 def project_of(filename: str) -> Project | None:
     """The project that a file belongs to, for following names into its other files."""
-    from accumlint.reading.project import Project, find_root
+    from accumlint.reading.project import find_root
 
     root = find_root(filename)
-    return None if root is None else Project(root, filename)
+    return None if root is None else _project(root)
+
+
+@lru_cache(maxsize=2)
+def _project(root: Path) -> Project:
+    """One project a root and process: its files are read once, however many of them import them."""
+    from accumlint.reading.project import Project
+
+    return Project(root)
 
 
 def _refused(source: SourceText | NotebookText) -> Problem | None:

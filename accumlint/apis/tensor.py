@@ -161,6 +161,8 @@ ROWS = (
     method("clamp_min", "min", Clamp(THIS, low=Arg("min"))),
     method("clamp_max", "max", Clamp(THIS, high=Arg("max"))),
     *(function(name, "input, min=None, max=None", *clamped(Arg("input"))) for name in ("clamp", "clip")),
+    method("maximum", "other", Clamp(THIS, low=Arg("other"))),
+    method("minimum", "other", Clamp(THIS, high=Arg("other"))),
     function("maximum", "input, other", Clamp(Arg("input"), low=Arg("other"))),
     function("minimum", "input, other", Clamp(Arg("input"), high=Arg("other"))),
     function("numel", "input", Counts(Arg("input"))),

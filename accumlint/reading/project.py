@@ -7,13 +7,13 @@ imported or run. What is read is bounded: a module that is large, or one of too 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from accumlint.reading.program import Module
+from accumlint.reading.program import Module, Span
 from accumlint.reading.read import ReadError, read_module
 
-MODULES = 24
+MODULES = 300
 LARGEST = 400_000
 FOREIGN = 10_000_000
 """Node ids of followed modules start here, each module a `FOREIGN` further: ids of the checked file stay below."""
@@ -24,7 +24,9 @@ _WORTH = (b"loss", b"backward", b"optim", b"DataLoader", b"Dataset")
 
 
 def find_root(filename: str) -> Path | None:
-    """The nearest folder upwards that looks like a project, else the file's own; None for a file that is not there."""
+    """The nearest folder upwards that looks like a project, else the one that holds the file's top package.
+
+    None for a file that is not there."""
     path = Path(filename)
     if not path.is_file():
         return None
@@ -32,23 +34,34 @@ def find_root(filename: str) -> Path | None:
     for candidate in (folder, *folder.parents):
         if any((candidate / mark).exists() for mark in _MARKS):
             return candidate
+    while (folder / "__init__.py").is_file() and folder.parent != folder:
+        folder = folder.parent
     return folder
+
+
+class Unplaced:
+    """The syntax of a followed module: findings are never reported there, so its concrete tree is not kept."""
+
+    def span(self, node: int) -> Span:
+        raise LookupError(f"node {node} is in a file that was only followed")
+
+    def text(self, node: int) -> str:
+        return ""
 
 
 @dataclass(eq=False)
 class Project:
-    """The modules of one project that the checking of one file may follow."""
+    """The modules of one project that its files may follow; each is read once a run, and only its IR is kept."""
 
     root: Path
-    filename: str
     _modules: dict[Path, Module | None] = field(default_factory=dict)
     _count: int = 0
 
-    def imports_training(self, data: bytes) -> bool:
+    def imports_training(self, filename: str, data: bytes) -> bool:
         """Whether a file (its bytes) imports a module of the project that holds a backward."""
         for match in _IMPORT.finditer(data):
             dotted = (match[1] or match[2]).decode()
-            path = self.locate(dotted, Path(self.filename).resolve())
+            path = self.locate(dotted, Path(filename).resolve())
             if path is not None and b"backward" in _bytes_of(path):
                 return True
         return False
@@ -106,7 +119,8 @@ class Project:
         self._count += 1
         try:
             text = data.decode("utf-8-sig")
-            return read_module(text, str(path), path.stem, first_id=FOREIGN * self._count)
+            module = read_module(text, str(path), path.stem, first_id=FOREIGN * self._count)
+            return replace(module, syntax=Unplaced(), lines=())
         except (UnicodeDecodeError, ReadError):
             return None
 

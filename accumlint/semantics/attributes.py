@@ -83,11 +83,11 @@ class Machine(Effects):
 
     def _module_frame(self, module: Module) -> Frame:
         """The names of a module of the project, from running its statements leniently, once a path."""
-        known = self.module_frames.get(module.filename)
+        known = self.program.module_frames.get(module.filename)
         if known is not None:
             return known
         made = Frame("<module>", origin=module)
-        self.module_frames[module.filename] = made
+        self.program.module_frames[module.filename] = made
         self.program.relevance.extend(module.body)
         self.following.append(module.filename)
         before, budget = self.setting_up, self.budget

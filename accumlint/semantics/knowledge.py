@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from accumlint.apis.registry import Registry
     from accumlint.reading.program import Module
     from accumlint.reading.project import Project
+    from accumlint.semantics.frames import Frame
 
 
 STEP_BUDGET = 60_000
@@ -120,6 +121,7 @@ class Program:
     relevance: Relevance
     declared: tuple[tuple[str, str], ...] = ()
     project: Project | None = None
+    module_frames: dict[str, Frame] = field(default_factory=dict)  # of followed modules: definitions, run once
 
 
 def is_configured(value: Opaque) -> bool:

@@ -192,8 +192,11 @@ class Loops(Statements):
     def _arrivals(self, value: Value, key: str, *, endless: bool) -> Iterator[Value]:
         """The elements of an unknown iterable. Within one iteration of the loops around it they are the same."""
         mark = tuple((loop.node, loop.iteration) for loop in self.loops)
-        length = self.length_of_key(key)
         base = lineage_of(value)
+        if base and self.comprehending:  # parts of data that is here already, not new microbatches
+            yield self._example_of(value, -1)
+            return
+        length = self.length_of_key(key)
         path = path_of(value)
         for place in range(length):
             slot = ("element", key, place, mark, max(base) if base else None)
@@ -316,7 +319,11 @@ class Loops(Statements):
     def eval_comprehension(self, node: ir.Comprehension, frame: Frame) -> Value:
         inner = Frame("<comprehension>", frame)
         results: list[tuple[Value, Value]] = []
-        exact = self._comprehend(node, 0, inner, results)
+        self.comprehending += 1
+        try:
+            exact = self._comprehend(node, 0, inner, results)
+        finally:
+            self.comprehending -= 1
         if node.kind == "dict":
             return self._dict_of(results, exact=exact)
         values = [element for element, _ in results]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from accumlint.apis import language as api
 from accumlint.apis.signature import Default
+from accumlint.reading.project import FOREIGN
 from accumlint.semantics.knowledge import Store
 from accumlint.semantics.numbers import ONE, Num, combine
 from accumlint.semantics.operands import COUPLED_NAME, Operands
@@ -77,6 +78,8 @@ class Losses(Operands):
             given = call.receiver.attributes.get("explicit ignore_index")
         if given is None or isinstance(given, Default):
             return set()
+        if call.node >= FOREIGN and ignored == -100:
+            return set()  # a helper of another file that passes the default on says nothing of this file's data
         return {Fact("ignore_index", call.node, path_of(ignored))}
 
     def run_backward(self, effect: api.Backward, call: LibraryCall) -> Value:

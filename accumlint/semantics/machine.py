@@ -86,9 +86,9 @@ class MachineState:
         self.forward_sync: bool | None = None
         self.moduli: list[int] = []
         self.range_stops: dict[str, Opaque] = {}
-        self.module_frames: dict[str, Frame] = {}
         self.following: list[str] = []
         self.anchor: ir.NodeId = -1  # the call of the checked file that led into another one
+        self.comprehending = 0
         self.streamed: set[str] = set()
         self.filled: set[str] = set()  # data whose selected elements were overwritten (`labels[pad] = -100`)
         self.sync_node: ir.NodeId = -1
