@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from accumlint.reading import ir
 from accumlint.reading.project import FOREIGN
+from accumlint.semantics.arithmetic import STEPS_NAME
 from accumlint.semantics.expressions import GeneratorLeft
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.loops import Loops
@@ -114,7 +115,9 @@ class Functions(Loops):
                 source = arguments.keywords.get("**", arguments.keywords.get("*"))
                 frame.names[parameter.name] = self.opaque(f"{path_of(source)}.{parameter.name}", source)
             elif parameter.default is not None:
-                frame.names[parameter.name] = self.evaluate(parameter.default, callee.closure)
+                default = self.evaluate(parameter.default, callee.closure)
+                unset = default == 1 and type(default) is int and STEPS_NAME.search(parameter.name)
+                frame.names[parameter.name] = Opaque(parameter.name) if unset else default
             else:
                 frame.names[parameter.name] = Opaque(parameter.name)
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from accumlint.reading import ir
+from accumlint.semantics.arithmetic import STEPS_NAME
 from accumlint.semantics.branches import Branches
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.machine import BreakLoop, ContinueLoop, Raised, Restart, ReturnFrom
@@ -198,6 +199,14 @@ class Statements(Branches):
                 inner.names[statement.name] = FunctionValue(statement, frame, owner=value, no_grad=no_grad)
             elif isinstance(statement, ir.Assign | ir.Class | ir.Import):
                 _EXECUTORS[type(statement)](self, statement, inner)
+                if isinstance(statement, ir.Assign) and statement.annotation is not None:
+                    self._free_steps(node.name, statement, inner)
+
+    def _free_steps(self, owner: str, statement: ir.Assign, inner: Frame) -> None:
+        """A field that holds the number of steps is there to be set: its default is no known number."""
+        target = statement.targets[0]
+        if isinstance(target, ir.Name) and STEPS_NAME.search(target.id) and type(inner.names.get(target.id)) is int:
+            inner.names[target.id] = Opaque(f"{owner}.{target.id}", node=statement.node)
 
     # --------------------------------------------------------------------------------------- other blocks
 
