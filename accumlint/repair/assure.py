@@ -1,4 +1,4 @@
-"""What must hold of every repair before it is shown: it parses, keeps the comments, breaks nothing, repairs what it says."""
+"""What must hold of every repair that is shown: it parses, keeps the comments, raises nothing, repairs what it says."""
 
 from __future__ import annotations
 

@@ -94,7 +94,10 @@ def _find_endings(window: Window) -> None:
         clips = [s for s in found[CLIP] if _key(layout, s) == key]
         window.endings.append(Ending(layout.common_block([*steps]), steps, clips))
     for ending in window.endings:
-        near = lambda kind, ending=ending: [s for s in found[kind] if layout.in_block(s, ending.block) is not None]  # noqa: E731
+
+        def near(kind: str, block: Block = ending.block) -> list[ir.Statement]:
+            return [s for s in found[kind] if layout.in_block(s, block) is not None]
+
         ending.clips = near(CLIP)
         ending.unscales = near(UNSCALE)
         ending.updates = near(UPDATE)
@@ -171,7 +174,10 @@ def _passed(window: Window, helper: ir.Function | None, text: str) -> str:
         (
             each
             for each in walk(() if window.function is None else window.function.body)
-            if isinstance(each, ir.Call) and isinstance(each.function, ir.Name) and helper and each.function.id == helper.name
+            if isinstance(each, ir.Call)
+            and isinstance(each.function, ir.Name)
+            and helper
+            and each.function.id == helper.name
         ),
         None,
     )
@@ -197,7 +203,11 @@ def steps_text(window: Window) -> str:
                         left, right = node.left, node.comparators[0]
                         if isinstance(left, ir.Name) and _plain(right) and window.trace.steps_text:
                             return layout.flat(right)
-    if window.loops and isinstance(window.loop, ir.For) and all(window.loop not in layout.loops(s) for e in window.endings for s in e.steps):
+    if (
+        window.loops
+        and isinstance(window.loop, ir.For)
+        and all(window.loop not in layout.loops(s) for e in window.endings for s in e.steps)
+    ):
         iterable = window.loop.iterable
         if isinstance(iterable, ir.Call) and isinstance(iterable.function, ir.Name) and len(iterable.arguments) == 1:
             inner = iterable.arguments[0].value

@@ -13,9 +13,25 @@ from accumlint.repair.rewrite import Layout, Unplannable
 from accumlint.semantics.values import Site
 
 SHAPING = frozenset(
-    "view reshape flatten contiguous squeeze unsqueeze transpose permute long to cuda cpu detach type int".split()
+    (
+        "view",
+        "reshape",
+        "flatten",
+        "contiguous",
+        "squeeze",
+        "unsqueeze",
+        "transpose",
+        "permute",
+        "long",
+        "to",
+        "cuda",
+        "cpu",
+        "detach",
+        "type",
+        "int",
+    )
 )
-FREE_CALLS = frozenset("size dim numel".split())
+FREE_CALLS = frozenset(("size", "dim", "numel"))
 REDUCTION_OF_OLD = ("size_average", "reduce")
 
 

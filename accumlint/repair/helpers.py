@@ -53,9 +53,9 @@ def _unguarded(node: ir.Expression) -> tuple[ir.Expression, bool]:
             first = node.arguments[0].value
             if isinstance(node.function.value, ir.Name) and node.function.value.id == "torch":
                 return first, True
-    if isinstance(node, ir.Call) and isinstance(node.function, ir.Name) and node.function.id == "max":
-        if len(node.arguments) == 2 and isinstance(node.arguments[1].value, ir.Constant):
-            return node.arguments[0].value, True
+    largest = isinstance(node, ir.Call) and isinstance(node.function, ir.Name) and node.function.id == "max"
+    if isinstance(node, ir.Call) and largest and len(node.arguments) == 2:
+        return (node.arguments[0].value, True) if isinstance(node.arguments[1].value, ir.Constant) else (node, False)
     if isinstance(node, ir.Binary) and node.operator == "+" and isinstance(node.right, ir.Constant):
         value = node.right.value
         if isinstance(value, float) and value < 1e-3:
@@ -182,11 +182,15 @@ def _substituted(layout: Layout, function: ir.Function, leaf: Leaf, environment:
         if isinstance(n, ir.Name)
     }  # fmt: skip
     for _ in range(12):
-        tokens = [m for m in re.finditer(r"(?<![\w.\"'\0])([A-Za-z_]\w*)(?!\w*[\"'(])", text) if m.group(1) in known | local]
+        tokens = [
+            m for m in re.finditer(r"(?<![\w.\"'\0])([A-Za-z_]\w*)(?!\w*[\"'(])", text) if m.group(1) in known | local
+        ]
         if not tokens:
             break
         match = tokens[0]
-        text = text[: match.start()] + _value(layout, function, match.group(1), environment, local) + text[match.end() :]
+        text = (
+            text[: match.start()] + _value(layout, function, match.group(1), environment, local) + text[match.end() :]
+        )
     else:
         raise Unplannable(f"the count of `{function.name}` cannot be written at its call")
     return text.replace("\0", "")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from accumlint.contract.verdict import Clause, Violation
 from accumlint.reading import ir
 from accumlint.reading.walk import walk
 from accumlint.repair.boundary import Ending, Window, events_of, find_optimizer, steps_text
-from accumlint.repair.deferred import _argument
+from accumlint.repair.flow import propagated
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
 from accumlint.semantics.trace import ADVANCE, STEP
 
@@ -17,7 +15,7 @@ def divide_too_little(window: Window, wanted: list[Violation], draft: Draft) -> 
     """Divide what is propagated by the number of steps; what is logged stays as it is."""
     layout = window.layout
     steps = steps_text(window)
-    argument = _argument(window.backward)
+    argument = propagated(window.backward)
     text = layout.source(argument.node)
     if isinstance(argument, ir.Binary | ir.Conditional | ir.Boolean):
         content = f"({text}) / {steps}"
@@ -39,7 +37,8 @@ def divide_once(window: Window, wanted: list[Violation], draft: Draft) -> None:
     if isinstance(node, ir.Evaluate):
         node = node.value
     if isinstance(node, ir.Augment) and node.operator == "/":
-        name, divisor = node.target, node.value
+        name: ir.Expression | None = node.target
+        divisor = node.value
     elif isinstance(node, ir.Binary) and node.operator == "/":
         name = statement.targets[0] if isinstance(statement, ir.Assign) and statement.value is node else None
         divisor = node.right
@@ -56,8 +55,8 @@ def divide_once(window: Window, wanted: list[Violation], draft: Draft) -> None:
         return
     if name is None and not isinstance(node.left, ir.Name | ir.Call):
         raise Unplannable("the division is not plain")
-    start, end = layout.range(node.node)
-    left_start, left_end = layout.range(node.left.node)
+    _, end = layout.range(node.node)
+    _, left_end = layout.range(node.left.node)
     tail = layout.text[left_end:end]
     closing = len(tail) - len(tail.lstrip(")"))
     draft.put(left_end + closing, end, "")
@@ -69,10 +68,17 @@ def _keep_uses(window: Window, statement: ir.Statement, name: str, divisor: ir.E
     function = layout.function(statement)
     argument = {id(n) for n in walk(window.backward)}
     for each in walk(layout.module.body if function is None else function.body):
-        if isinstance(each, ir.Name) and each.id == name and layout.range(each.node)[0] >= after and id(each) not in argument:
+        if (
+            isinstance(each, ir.Name)
+            and each.id == name
+            and layout.range(each.node)[0] >= after
+            and id(each) not in argument
+        ):
             holder = layout.statement(each.node)
             if isinstance(holder, ir.Assign | ir.Augment) and any(
-                n is each for t in (holder.targets if isinstance(holder, ir.Assign) else (holder.target,)) for n in walk(t)
+                n is each
+                for t in (holder.targets if isinstance(holder, ir.Assign) else (holder.target,))
+                for n in walk(t)
             ):
                 raise Unplannable("the divided loss gets other values as well")
             if function is not window.function:
@@ -99,21 +105,23 @@ def move_parts(window: Window, wanted: list[Violation], draft: Draft) -> None:
         clips = by_clause.get(Clause.CLIP_COUNT, [])
         lines: list[str] = []
         outside_unscale = [s for s in by_clause.get(Clause.SCALER, []) if _calls(s, "unscale_")]
-        lines += [_one_line(layout, s) for s in outside_unscale if s not in _within(layout, ending, ending.unscales)]
+        lines += [layout.one_line(s) for s in outside_unscale if s not in _within(layout, ending, ending.unscales)]
         anchor = ending.first(layout) if not clips else _step_in(layout, ending)
         if Clause.CLIP_SCALED in by_clause and clips:
             lines.append(_unscale(layout, first))
-        lines += [_one_line(layout, _movable(layout, s)) for s in clips]
+        lines += [layout.one_line(_movable(layout, s)) for s in clips]
         if lines:
             draft.before(anchor, *[part for line in lines for part in line.split("\n")])
-        late = [_one_line(layout, s) for s in by_clause.get(Clause.SCALER, []) if _calls(s, "update")]
-        late += [_one_line(layout, _movable(layout, s)) for s in by_clause.get(Clause.SCHEDULE, [])]
-        last = _last_of(layout, ending, [*ending.steps, *[u for u in ending.updates if u not in by_clause.get(Clause.SCALER, [])]])
+        late = [layout.one_line(s) for s in by_clause.get(Clause.SCALER, []) if _calls(s, "update")]
+        late += [layout.one_line(_movable(layout, s)) for s in by_clause.get(Clause.SCHEDULE, [])]
+        last = _last_of(
+            layout, ending, [*ending.steps, *[u for u in ending.updates if u not in by_clause.get(Clause.SCALER, [])]]
+        )
         cleared = by_clause.get(Clause.CLEARED_INSIDE, [])
         if Clause.NEVER_CLEARED in by_clause:
             late.append(f"{find_optimizer(window)}.zero_grad()")
         elif cleared and _in_loop(window, ending) and not [c for c in ending.clears if c not in cleared]:
-            late += [_one_line(layout, s) for s in cleared[:1]]
+            late += [layout.one_line(s) for s in cleared[:1]]
         if late:
             draft.after(last, *[part for line in late for part in line.split("\n")])
     if Clause.CLIP_SCALED in by_clause and Clause.CLIP_COUNT not in by_clause:
@@ -139,7 +147,7 @@ def _remove_originals(window: Window, by_clause: dict[Clause, list[ir.Statement]
             draft.delete(_movable(layout, statement), moved=True)
     for statement in by_clause.get(Clause.CLEARED_INSIDE, []):
         if not any(_in_loop(window, ending) for ending in window.endings):
-            draft.before(window.loop, _one_line(layout, statement))
+            draft.before(window.loop, layout.one_line(statement))
         draft.delete(statement, moved=True)
 
 
@@ -157,7 +165,7 @@ def _move_steps(window: Window, by_clause: dict[Clause, list[ir.Statement]], dra
     parts = sorted({layout.places[s.node].index: s for s in parts if layout.places[s.node].block is block}.items())  # type: ignore[assignment]
     ordered = [s for _, s in parts]  # type: ignore[misc]
     clears = [s for s in (*ending.clears, *window.clears) if window.loop in layout.loops(s)]
-    lines = [_one_line(layout, s) for s in ordered]
+    lines = [layout.one_line(s) for s in ordered]
     if not clears:
         draft.after(window.loop, *lines)
     else:
@@ -192,14 +200,20 @@ def _last_of(layout: Layout, ending: Ending, statements: list[ir.Statement]) -> 
 
 def _calls(statement: ir.Statement, name: str) -> bool:
     return any(
-        isinstance(n, ir.Call) and isinstance(n.function, ir.Attribute) and n.function.name == name for n in walk(statement)
+        isinstance(n, ir.Call) and isinstance(n.function, ir.Attribute) and n.function.name == name
+        for n in walk(statement)
     )
 
 
 def _unscale(layout: Layout, step: ir.Statement) -> str:
-    if isinstance(step, ir.Evaluate) and isinstance(step.value, ir.Call) and isinstance(step.value.function, ir.Attribute):
-        if step.value.function.name == "step" and len(step.value.arguments) == 1:
-            scaler, optimizer = step.value.function.value, step.value.arguments[0].value
+    if (
+        isinstance(step, ir.Evaluate)
+        and isinstance(step.value, ir.Call)
+        and isinstance(step.value.function, ir.Attribute)
+    ):
+        call, method = step.value, step.value.function
+        if method.name == "step" and len(call.arguments) == 1:
+            scaler, optimizer = method.value, call.arguments[0].value
             return f"{layout.flat(scaler)}.unscale_({layout.flat(optimizer)})"
     raise Unplannable("which scaler steps is not plain")
 
@@ -213,18 +227,12 @@ def _movable(layout: Layout, statement: ir.Statement) -> ir.Statement:
     return statement
 
 
-def _one_line(layout: Layout, statement: ir.Statement) -> str:
-    """The text of a statement with its comment, the later lines relative to its own indentation."""
-    indent = layout.indent(statement)
-    start, end = layout.range(statement.node)[0], layout.line_end(statement)
-    lines = re.split(r"\r\n|\r|\n", layout.text[start:end].rstrip())
-    return "\n".join(line.removeprefix(indent) if number else line for number, line in enumerate(lines))
-
-
 def _correct_test(layout: Layout, statement: ir.Statement, draft: Draft) -> None:
     """`i % K == 0` becomes `(i + 1) % K == 0`, once."""
     own = [
-        n for n in layout.nodes.values() if isinstance(n, ir.Binary) and n.operator == "%" and layout.holder[n.node] is statement
+        n
+        for n in layout.nodes.values()
+        if isinstance(n, ir.Binary) and n.operator == "%" and layout.holder[n.node] is statement
     ]
     if len(own) != 1:
         raise Unplannable("the test of its boundary is not plain")
@@ -238,107 +246,3 @@ def _correct_test(layout: Layout, statement: ir.Statement, draft: Draft) -> None
         draft.put(start, end, left.left.id)
     else:
         raise Unplannable("the test of its boundary is not plain")
-
-
-def flush(window: Window, wanted: list[Violation], draft: Draft, counted: bool) -> None:
-    """Let the last partial window step as well: in the test, or once more after the loop."""
-    layout = window.layout
-    violation = next(v for v in wanted if v.clause is Clause.LEFTOVER)
-    boundary = layout.statement(violation.node)
-    if not isinstance(boundary, ir.If) or boundary.orelse:
-        raise Unplannable("its boundary is no plain `if`")
-    loop = window.loop
-    if not isinstance(loop, ir.For) or loop not in layout.loops(boundary):
-        raise Unplannable("it is not a plain loop over batches")
-    skips = any(isinstance(s, ir.Continue) for s in boundary.body)
-    last = _last_test(layout, loop, negated=skips)
-    if last:
-        _, end = layout.range(boundary.test.node)
-        start, _ = layout.range(boundary.test.node)
-        while layout.text[start - 1] == "(" and layout.text[end : end + 1] == ")":
-            start, end = start - 1, end + 1
-        if isinstance(boundary.test, ir.Boolean | ir.Conditional) and layout.text[start] != "(":
-            draft.put(start, start, "(", always=True)
-            draft.put(end, end, f") {'and' if skips else 'or'} {last}", always=True)
-        else:
-            draft.put(end, end, f" {'and' if skips else 'or'} {last}", always=True)
-        return
-    if skips:
-        raise Unplannable("its partial window would have to be flushed after a `continue`")
-    _flush_after(window, boundary, loop, draft)
-
-
-def _last_test(layout: Layout, loop: ir.For, *, negated: bool) -> str:
-    """`i + 1 == len(loader)`, if the loop counts its batches and their number is known."""
-    call, sign = loop.iterable, "!=" if negated else "=="
-    while isinstance(call, ir.Call) and isinstance(call.function, ir.Name | ir.Attribute) and _called(call) in ("tqdm", "trange"):
-        if not call.arguments:
-            return ""
-        call = call.arguments[0].value
-    if not isinstance(call, ir.Call) or not isinstance(call.function, ir.Name):
-        return ""
-    if call.function.id == "range" and len(call.arguments) == 1 and isinstance(loop.target, ir.Name):
-        return f"{loop.target.id} + 1 {sign} {_closed(layout, call.arguments[0].value)}"
-    if call.function.id != "enumerate" or not isinstance(loop.target, ir.Display) or not call.arguments:
-        return ""
-    index, source = loop.target.elements[0], call.arguments[0].value
-    while isinstance(source, ir.Call) and _called(source) == "tqdm" and source.arguments:
-        source = source.arguments[0].value
-    if not isinstance(index, ir.Name) or not isinstance(source, ir.Name | ir.Attribute):
-        return ""
-    text = layout.flat(source)
-    if not _has_length(layout, text):
-        return ""
-    if len(call.arguments) == 2:
-        start = call.arguments[1].value
-        if not isinstance(start, ir.Constant) or start.value != 1:
-            return ""
-        return f"{index.id} {sign} len({text})"
-    return f"{index.id} + 1 {sign} len({text})"
-
-
-def _called(call: ir.Call) -> str:
-    return call.function.id if isinstance(call.function, ir.Name) else getattr(call.function, "name", "")
-
-
-def _closed(layout: Layout, node: ir.Expression) -> str:
-    text = layout.flat(node)
-    if any(isinstance(n, ir.Call) and _called(n) != "len" for n in walk(node)):
-        raise Unplannable("the number of its batches is computed by a call")
-    return text if isinstance(node, ir.Name | ir.Attribute | ir.Constant | ir.Call) else f"({text})"
-
-
-def _has_length(layout: Layout, text: str) -> bool:
-    last = re.escape(text)
-    return bool(
-        re.search(rf"len\({last}\)", layout.text)
-        or re.search(rf"(?<![\w.]){last}\s*=\s*(\w+\.)*(DataLoader|list)\(", layout.text)
-        or "loader" in text.lower()
-    )
-
-
-def _flush_after(window: Window, boundary: ir.If, loop: ir.For, draft: Draft) -> None:
-    layout = window.layout
-    if any(isinstance(n, ir.Break | ir.Continue | ir.Return | ir.Yield | ir.Await) for n in walk(boundary.body)):
-        raise Unplannable("its boundary leaves the loop")
-    resets = {
-        t.id for s in boundary.body if isinstance(s, ir.Assign) and isinstance(s.value, ir.Constant) and s.value.value == 0
-        for t in s.targets if isinstance(t, ir.Name)
-    }  # fmt: skip
-    tested = {n.id for n in walk(boundary.test) if isinstance(n, ir.Name)}
-    counters = sorted(resets & tested)
-    modulo = [n for n in walk(boundary.test) if isinstance(n, ir.Binary) and n.operator == "%"]
-    if counters:
-        guard = f"{counters[0]} > 0"
-    elif len(modulo) == 1 and isinstance(modulo[0].left, ir.Name) and isinstance(boundary.test, ir.Compare):
-        if modulo[0].left.id in {n.id for n in walk(loop.target) if isinstance(n, ir.Name)}:
-            raise Unplannable("whether its loop ended in a partial window is not plain")
-        guard = f"{layout.flat(modulo[0])} != 0"
-    else:
-        raise Unplannable("whether its loop ended in a partial window is not plain")
-    unit = "\t" if "\n\t" in layout.text else "    "
-    lines = [f"if {guard}:"]
-    for statement in boundary.body:
-        text = [*draft.above.get(statement.node, []), *_one_line(layout, statement).split("\n")]
-        lines += [unit + line if line else line for line in [*text, *draft.below.get(statement.node, [])]]
-    draft.after(loop, *[re.sub(r"\s+# .*$", "", line) for line in lines])

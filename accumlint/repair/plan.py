@@ -13,7 +13,8 @@ from accumlint.reading.program import Module
 from accumlint.repair.boundary import read_window
 from accumlint.repair.counts import Leaf
 from accumlint.repair.deferred import plan_weights
-from accumlint.repair.motion import divide_once, divide_too_little, flush, move_parts
+from accumlint.repair.flush import flush
+from accumlint.repair.motion import divide_once, divide_too_little, move_parts
 from accumlint.repair.names import Names
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
 from accumlint.semantics.drivers import Region
@@ -110,13 +111,15 @@ def plan_all(module: Module, judged: Iterable[Judged], strategy: str = "deferred
 Recipe = Callable[..., "Leaf | None"]
 
 
-def candidates(layout: Layout, judged: Judged, wanted: list[Violation], strategy: str) -> Iterator[tuple[RepairPlan, bool] | str]:
+def candidates(
+    layout: Layout, judged: Judged, wanted: list[Violation], strategy: str
+) -> Iterator[tuple[RepairPlan, bool] | str]:
     """Plans for one region, the smallest first, or why one could not be written.
 
     Beside a plan: whether it holds only where the counts are proved equal.
     """
     clauses = {v.clause for v in wanted}
-    for weight in _recipes(clauses):
+    for weight in _recipes(clauses, layout, judged):
         draft, names = Draft(layout), Names(layout.text)
         try:
             window = read_window(layout, judged.result.default[0])
@@ -131,7 +134,7 @@ def candidates(layout: Layout, judged: Judged, wanted: list[Violation], strategy
                 leaf = plan_weights(window, draft, names)
             move_parts(window, wanted, draft)
             if Clause.LEFTOVER in clauses:
-                flush(window, wanted, draft, leaf is not None)
+                flush(window, wanted, draft)
             edits = draft.edits()
         except Unplannable as problem:
             yield str(problem)
@@ -146,12 +149,24 @@ def candidates(layout: Layout, judged: Judged, wanted: list[Violation], strategy
         yield plan, weight == "steps, proved equal"
 
 
-def _recipes(clauses: set[Clause]) -> tuple[str, ...]:
+def _recipes(clauses: set[Clause], layout: Layout, judged: Judged) -> tuple[str, ...]:
     if clauses & WEIGHTS:
         return ("count",)
     if Clause.NO_DIVISION in clauses:
-        return ("steps, proved equal", "count", "steps")
+        return ("steps, proved equal", "count") if _counts_equal(layout, judged) else ("count", "steps")
     return ("", "count")
+
+
+def _counts_equal(layout: Layout, judged: Judged) -> bool:
+    """Whether the microbatches of the loop provably count the same."""
+    from accumlint.contract.evidence import Spread, judge_counts, read_file_facts
+
+    trace, facts = judged.result.default[0], read_file_facts(layout.module)
+    microbatches = tuple(range(len(trace.counts)))
+    sites = {site for event in trace.events if event.form is not None for site, _ in event.form.terms}
+    return bool(sites) and all(
+        judge_counts(site, trace, microbatches, facts, counted=False).spread is Spread.EQUAL for site in sites
+    )
 
 
 def _obligation(leaf: Leaf) -> Obligation:

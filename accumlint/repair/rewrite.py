@@ -149,6 +149,13 @@ class Layout:
         begin = self.line_start(statement)
         return self.text[begin : self.range(statement.node)[0]]
 
+    def one_line(self, statement: ir.Statement) -> str:
+        """A statement with its comment, without its indentation; later lines are relative to it, joined by newlines."""
+        indent = self.indent(statement)
+        start, end = self.range(statement.node)[0], self.line_end(statement)
+        lines = re.split(r"\r\n|\r|\n", self.text[start:end].rstrip())
+        return "\n".join(line.removeprefix(indent) if number else line for number, line in enumerate(lines))
+
     def position(self, offset: int) -> tuple[int, int]:
         low, high = 0, len(self._starts)
         while high - low > 1:
@@ -203,7 +210,11 @@ class Draft:
         """Replace an expression together with the parentheses around it, which a plain name does not need."""
         start, end = self.layout.range(node)
         text = self.layout.text
-        if text[start - 1] == "(" and text[end : end + 1] == ")" and text[: start - 1].rstrip(" \t").endswith(("\n", "\r")):
+        if (
+            text[start - 1] == "("
+            and text[end : end + 1] == ")"
+            and text[: start - 1].rstrip(" \t").endswith(("\n", "\r"))
+        ):
             start, end = start - 1, end + 1
         self.put(start, end, content)
 

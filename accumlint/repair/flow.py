@@ -1,0 +1,197 @@
+"""The way of a loss through the source, from its birth to its backward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from accumlint.reading import ir
+from accumlint.reading.walk import walk
+from accumlint.repair.boundary import Window
+from accumlint.repair.rewrite import Layout, Unplannable
+from accumlint.semantics.trace import Event
+from accumlint.semantics.values import Form, Site
+
+
+@dataclass(slots=True)
+class Flow:
+    """The way of a loss from its birth to its backward, in the backward's function.
+
+    `root` is the expression of the birth (the loss call, or the call of the helper that holds it), `first` the
+    statement that it is in, `links` the later statements that only divide or rename it, `divided` the divisions by
+    the number of steps, `names` what it is called on the way, `factored` that other factors are on the way.
+    """
+
+    root: ir.Expression
+    first: ir.Statement
+    core: ir.Expression  # what of the first statement's expression remains without the divisions at its outside
+    argument: ir.Expression  # what is propagated
+    links: list[ir.Statement] = field(default_factory=list)
+    divided: list[ir.Binary | ir.Augment] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    factored: bool = False
+    masked: ir.Binary | None = None
+
+
+def by_steps(window: Window, form: Form) -> set[int]:
+    """The nodes that divide a loss by the number of steps."""
+    sizes = {float(window.trace.steps)} if window.trace.steps else set()
+    found = set()
+    for division in form.divisions:
+        if "framework" in division.divisor.text:
+            raise Unplannable("a framework divides the loss by the number of steps")
+        value = next((a for a in division.divisor.at if a is not None), None)
+        if value is not None and value > 1 and (not sizes or float(value) in sizes or not division.divisor.is_constant):
+            found.add(division.node)
+    return found
+
+
+def trace_flow(window: Window, event: Event, site: Site) -> Flow:
+    """Follow the loss from its backward to its birth."""
+    layout = window.layout
+    assert event.form is not None
+    divisions = by_steps(window, event.form)
+    argument = propagated(window.backward)
+    flow = Flow(argument, window.statement, argument, argument)
+    at: ir.Statement = window.statement
+    expression = argument
+    for _ in range(12):
+        expression = _strip(layout, flow, expression, divisions, site)
+        if not isinstance(expression, ir.Name):
+            break
+        flow.names.append(expression.id)
+        at, value = _assigned(window, flow, at, expression.id, divisions)
+        flow.core = expression = value
+        flow.first = at
+    flow.root = expression
+    return flow
+
+
+def propagated(call: ir.Call) -> ir.Expression:
+    if isinstance(call.function, ir.Attribute) and call.function.name == "backward":
+        receiver = call.function.value
+        if not call.arguments:
+            return unscaled(receiver)
+        plain = len(call.arguments) == 1 and not call.arguments[0].star and call.arguments[0].keyword is None
+        if plain and isinstance(receiver, ir.Name | ir.Attribute):
+            return unscaled(call.arguments[0].value)
+    raise Unplannable("its backward call has arguments")
+
+
+def unscaled(expression: ir.Expression) -> ir.Expression:
+    if (
+        isinstance(expression, ir.Call)
+        and isinstance(expression.function, ir.Attribute)
+        and expression.function.name == "scale"
+        and len(expression.arguments) == 1
+    ):
+        return expression.arguments[0].value
+    return expression
+
+
+def _strip(layout: Layout, flow: Flow, expression: ir.Expression, divisions: set[int], site: Site) -> ir.Expression:
+    """The birth inside an expression of divisions and factors."""
+    outside = True
+    while expression.node != site.node:
+        inner = unscaled(expression)
+        if inner is not expression:
+            expression = inner
+        elif isinstance(expression, ir.Binary) and expression.operator == "/":
+            if expression.node in divisions:
+                flow.divided.append(expression)
+                expression = expression.left
+                flow.core = expression if outside else flow.core
+                continue
+            if _holds(expression.left, site) and not _holds(expression.right, site) and site.reduction == "sum":
+                flow.masked = expression
+                return expression
+            outside, flow.factored, expression = False, True, expression.left
+        elif isinstance(expression, ir.Binary) and expression.operator == "*":
+            if expression.node in divisions:
+                raise Unplannable("the loss is multiplied by a fraction instead of divided")
+            outside, flow.factored = False, True
+            expression = expression.right if _holds(expression.right, site) else expression.left
+        elif isinstance(expression, ir.Name):
+            if flow.factored:
+                raise Unplannable("the loss is multiplied by a factor on the way")
+            return expression
+        elif isinstance(expression, ir.Call):
+            return expression
+        else:
+            raise Unplannable("the loss is not a plain expression")
+    if site.reduction == "sum":
+        raise Unplannable("what divides the summed loss is not plain")
+    return expression
+
+
+def _holds(expression: ir.Expression, site: Site) -> bool:
+    return any(node.node == site.node for node in walk(expression))
+
+
+def _assigned(
+    window: Window, flow: Flow, at: ir.Statement, name: str, divisions: set[int]
+) -> tuple[ir.Statement, ir.Expression]:
+    """The statement before `at` that gives `name` its value; divisions in place on the way are noted."""
+    layout = window.layout
+    for statement in _before(layout, at):
+        if isinstance(statement, ir.Augment) and is_name(statement.target, name):
+            if statement.node in divisions and statement.operator == "/":
+                flow.divided.append(statement)
+                flow.links.append(statement)
+                continue
+            raise Unplannable("something is added to the loss on the way")
+        if isinstance(statement, ir.Assign) and len(statement.targets) == 1 and is_name(statement.targets[0], name):
+            reads = any(isinstance(n, ir.Name) and n.id in flow.names for n in walk(statement.value))
+            if reads or isinstance(_core(statement.value, divisions), ir.Name):
+                flow.links.append(statement)
+            return statement, statement.value
+        if any(isinstance(n, ir.Name) and n.id == name for s in walk(statement) for n in _targets(s)):
+            raise Unplannable("the loss gets its value in a branch or together with others")
+    raise Unplannable("the loss comes from outside this function")
+
+
+def _core(expression: ir.Expression, divisions: set[int]) -> ir.Expression:
+    while isinstance(expression, ir.Binary) and expression.node in divisions:
+        expression = expression.left
+    return unscaled(expression)
+
+
+def _targets(node: ir.Expression | ir.Statement) -> list[ir.Expression]:
+    if isinstance(node, ir.Assign):
+        return [n for t in node.targets for n in walk(t) if isinstance(n, ir.Name)]
+    if isinstance(node, ir.Augment):
+        return [node.target]
+    return []
+
+
+def is_name(expression: ir.Expression, name: str) -> bool:
+    return isinstance(expression, ir.Name) and expression.id == name
+
+
+def _before(layout: Layout, at: ir.Statement) -> Iterator[ir.Statement]:
+    """The statements that ran before one, the nearest first, inside the same loop body; a `with` is entered."""
+    for statement in (at, *layout.parents(at)):
+        if isinstance(statement, ir.Function):
+            return
+        place = layout.places[statement.node]
+        yield from _backwards(place.block[: place.index])
+        if isinstance(place.parent, ir.For | ir.While):
+            return
+
+
+def _backwards(block: tuple[ir.Statement, ...]) -> Iterator[ir.Statement]:
+    for statement in reversed(block):
+        if isinstance(statement, ir.With):
+            yield from _backwards(statement.body)
+        else:
+            yield statement
+
+
+def other_uses(window: Window, flow: Flow) -> list[ir.Name]:
+    """Where the loss is used for something else than its backward."""
+    own: set[int] = set()
+    for statement in (flow.first, *flow.links):
+        own |= {id(n) for n in walk(statement) if isinstance(n, ir.Name)}
+    own |= {id(n) for n in walk(flow.argument)}
+    scope = window.layout.module.body if window.function is None else window.function.body
+    return [n for n in walk(scope) if isinstance(n, ir.Name) and n.id in flow.names and id(n) not in own]

@@ -1,0 +1,122 @@
+"""Let the last partial window of a loop step as well."""
+
+from __future__ import annotations
+
+import re
+
+from accumlint.contract.verdict import Clause, Violation
+from accumlint.reading import ir
+from accumlint.reading.walk import walk
+from accumlint.repair.boundary import Window
+from accumlint.repair.rewrite import Draft, Layout, Unplannable
+
+
+def flush(window: Window, wanted: list[Violation], draft: Draft) -> None:
+    """Let the last partial window step as well: in the test, or once more after the loop."""
+    layout = window.layout
+    violation = next(v for v in wanted if v.clause is Clause.LEFTOVER)
+    boundary = layout.statement(violation.node)
+    if not isinstance(boundary, ir.If) or boundary.orelse:
+        raise Unplannable("its boundary is no plain `if`")
+    loop = window.loop
+    if not isinstance(loop, ir.For) or loop not in layout.loops(boundary):
+        raise Unplannable("it is not a plain loop over batches")
+    skips = any(isinstance(s, ir.Continue) for s in boundary.body)
+    last = _last_test(layout, loop, negated=skips)
+    if last:
+        _, end = layout.range(boundary.test.node)
+        start, _ = layout.range(boundary.test.node)
+        while layout.text[start - 1] == "(" and layout.text[end : end + 1] == ")":
+            start, end = start - 1, end + 1
+        if isinstance(boundary.test, ir.Boolean | ir.Conditional) and layout.text[start] != "(":
+            draft.put(start, start, "(", always=True)
+            draft.put(end, end, f") {'and' if skips else 'or'} {last}", always=True)
+        else:
+            draft.put(end, end, f" {'and' if skips else 'or'} {last}", always=True)
+        return
+    if skips:
+        raise Unplannable("its partial window would have to be flushed after a `continue`")
+    _flush_after(window, boundary, loop, draft)
+
+
+def _last_test(layout: Layout, loop: ir.For, *, negated: bool) -> str:
+    """`i + 1 == len(loader)`, if the loop counts its batches and their number is known."""
+    call, sign = loop.iterable, "!=" if negated else "=="
+    while (
+        isinstance(call, ir.Call)
+        and isinstance(call.function, ir.Name | ir.Attribute)
+        and _called(call) in ("tqdm", "trange")
+    ):
+        if not call.arguments:
+            return ""
+        call = call.arguments[0].value
+    if not isinstance(call, ir.Call) or not isinstance(call.function, ir.Name):
+        return ""
+    if call.function.id == "range" and len(call.arguments) == 1 and isinstance(loop.target, ir.Name):
+        return f"{loop.target.id} + 1 {sign} {_closed(layout, call.arguments[0].value)}"
+    if call.function.id != "enumerate" or not isinstance(loop.target, ir.Display) or not call.arguments:
+        return ""
+    index, source = loop.target.elements[0], call.arguments[0].value
+    while isinstance(source, ir.Call) and _called(source) == "tqdm" and source.arguments:
+        source = source.arguments[0].value
+    if not isinstance(index, ir.Name) or not isinstance(source, ir.Name | ir.Attribute):
+        return ""
+    text = layout.flat(source)
+    if not _has_length(layout, text):
+        return ""
+    if len(call.arguments) == 2:
+        start = call.arguments[1].value
+        if not isinstance(start, ir.Constant) or start.value != 1:
+            return ""
+        return f"{index.id} {sign} len({text})"
+    return f"{index.id} + 1 {sign} len({text})"
+
+
+def _called(call: ir.Call) -> str:
+    return call.function.id if isinstance(call.function, ir.Name) else getattr(call.function, "name", "")
+
+
+def _closed(layout: Layout, node: ir.Expression) -> str:
+    text = layout.flat(node)
+    if any(isinstance(n, ir.Call) and _called(n) != "len" for n in walk(node)):
+        raise Unplannable("the number of its batches is computed by a call")
+    return text if isinstance(node, ir.Name | ir.Attribute | ir.Constant | ir.Call) else f"({text})"
+
+
+def _has_length(layout: Layout, text: str) -> bool:
+    last = re.escape(text)
+    return bool(
+        re.search(rf"len\({last}\)", layout.text)
+        or re.search(rf"(?<![\w.]){last}\s*=\s*(\w+\.)*(DataLoader|list)\(", layout.text)
+        or "loader" in text.lower()
+    )
+
+
+def _flush_after(window: Window, boundary: ir.If, loop: ir.For, draft: Draft) -> None:
+    layout = window.layout
+    if any(isinstance(n, ir.Break | ir.Continue | ir.Return | ir.Yield | ir.Await) for n in walk(boundary.body)):
+        raise Unplannable("its boundary leaves the loop")
+    resets = {
+        target.id
+        for each in boundary.body
+        if isinstance(each, ir.Assign) and isinstance(each.value, ir.Constant) and each.value.value == 0
+        for target in each.targets
+        if isinstance(target, ir.Name)
+    }
+    tested = {n.id for n in walk(boundary.test) if isinstance(n, ir.Name)}
+    counters = sorted(resets & tested)
+    modulo = [n for n in walk(boundary.test) if isinstance(n, ir.Binary) and n.operator == "%"]
+    if counters:
+        guard = f"{counters[0]} > 0"
+    elif len(modulo) == 1 and isinstance(modulo[0].left, ir.Name) and isinstance(boundary.test, ir.Compare):
+        if modulo[0].left.id in {n.id for n in walk(loop.target) if isinstance(n, ir.Name)}:
+            raise Unplannable("whether its loop ended in a partial window is not plain")
+        guard = f"{layout.flat(modulo[0])} != 0"
+    else:
+        raise Unplannable("whether its loop ended in a partial window is not plain")
+    unit = "\t" if "\n\t" in layout.text else "    "
+    lines = [f"if {guard}:"]
+    for statement in boundary.body:
+        text = [*draft.above.get(statement.node, []), *layout.one_line(statement).split("\n")]
+        lines += [unit + line if line else line for line in [*text, *draft.below.get(statement.node, [])]]
+    draft.after(loop, *[re.sub(r"\s+# .*$", "", line) for line in lines])
