@@ -129,6 +129,8 @@ class Arithmetic(Base):
             return first
         if first is None or second is None:
             return self._tangled(operator, left, right, node)
+        if first.detached != second.detached:  # what carries no gradient adds none
+            return self._scaled(second, sign) if first.detached else first
         return merge(first, self._scaled(second, sign), operator)
 
     def _scaled(self, form: Form, by: Num) -> Form:

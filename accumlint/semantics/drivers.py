@@ -31,6 +31,7 @@ from accumlint.semantics.values import (
 )
 
 BACKWARDS = frozenset({"backward", "manual_backward"})
+STEPPERS = frozenset({"loss_scaler"})
 SET_UP_BUDGET = 15_000
 
 
@@ -86,7 +87,7 @@ def find_regions(program: Program) -> list[Region]:
         if c.outer is None
     ]
     regions += _returning(program, candidates)
-    script = frozenset(_backwards(program.module.body))
+    script = frozenset(_backwards(program.module.body)) | _reached_by_script(program.module.body, by_name)
     if script:
         regions.insert(0, Region("<script>", "script", None, None, script))
     return regions
@@ -151,8 +152,25 @@ def _backwards(body: tuple[ir.Statement, ...], *, inner: bool = False) -> Iterat
     for statement in body:
         nodes = walk(statement) if inner else nodes_of(statement)
         for node in nodes:
-            if isinstance(node, ir.Call) and called_name(node) in BACKWARDS:
+            if isinstance(node, ir.Call) and (called_name(node) in BACKWARDS or _hides_backward(node)):
                 yield node.node
+
+
+def _reached_by_script(body: tuple[ir.Statement, ...], by_name: dict[str, list[_Candidate]]) -> frozenset[ir.NodeId]:
+    """The backwards of functions that a loop of the script itself calls."""
+    found: set[ir.NodeId] = set()
+    for statement in body:
+        for node in nodes_of(statement):
+            if isinstance(node, ir.For | ir.While):
+                calls = [n for n in walk(node.body, into_scopes=False) if isinstance(n, ir.Call)]
+                names = [followed_name(call) for call in calls]
+                found |= {n for name in names for candidate in by_name.get(name, ()) for n in candidate.reach}
+    return frozenset(found)
+
+
+def _hides_backward(call: ir.Call) -> bool:
+    """A call of a stepper, which runs backward, clip and step inside (MAE, timm)."""
+    return called_name(call) in STEPPERS or any(a.keyword in ("update_grad", "need_update") for a in call.arguments)
 
 
 def _spread(candidates: list[_Candidate], by_name: dict[str, list[_Candidate]]) -> None:
@@ -222,6 +240,8 @@ def _set_up(machine: Machine, body: tuple[ir.Statement, ...], module: Frame) -> 
         for statement in body:
             if isinstance(statement, ir.For | ir.While) or _is_main_guard(statement):
                 continue
+            if "backward" in machine.program.relevance.words((statement,)):
+                continue  # it trains: a region of its own, not set-up
             try:
                 machine.execute((statement,), module)
             except (Raised, ReturnFrom):

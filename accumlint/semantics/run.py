@@ -149,7 +149,7 @@ def _learn_lengths(machine: Machine) -> bool:
         changed |= _learn_range(machine, key, use)
         if key in machine.streamed and (use is None or not use.direct_backward) and machine.universe:
             use = LoopUse(direct_backward=True, any_backward=True, any_step=True)
-        wanted = _wanted_length(key, use, knowledge)
+        wanted = _wanted_length(key, use, knowledge, _brings_microbatches(machine, key))
         if wanted is not None and knowledge.lengths[key] != wanted:
             knowledge.lengths[key] = wanted
             changed = True
@@ -181,14 +181,19 @@ def _learn_range(machine: Machine, key: str, use: LoopUse | None) -> bool:
     return False
 
 
-def _wanted_length(key: str, use: LoopUse | None, knowledge: Knowledge) -> int | None:
+def _brings_microbatches(machine: Machine, key: str) -> bool:
+    """Whether what a loop collects is backpropagated by another loop, one element a microbatch."""
+    return any(kinds == (f"batch:{key}",) for kinds in machine.trace.lineages.values())
+
+
+def _wanted_length(key: str, use: LoopUse | None, knowledge: Knowledge, brings: bool) -> int | None:
     window = knowledge.window
     if key.startswith("while@") and use is not None and use.any_backward and not use.direct_backward:
         return min(knowledge.lengths[key], 4)
     if use is None or not use.any_backward:
         return min(knowledge.lengths[key], 2) if use is not None and not key.startswith("while@") else None
     if not use.direct_backward:
-        return 2
+        return 2 * window + 2 if brings else 2
     if not use.any_step:
         return window
     if key.startswith("range@"):
