@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from accumlint.reading import ir
-from accumlint.repair.boundary import Window, find_optimizer
+from accumlint.repair.boundary import Window, events_of, find_optimizer
 from accumlint.repair.counts import Leaf, read_leaf
 from accumlint.repair.flow import Flow, is_name, other_uses, trace_flow, unscaled
 from accumlint.repair.helpers import lift_helper, read_masked
 from accumlint.repair.names import Names
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
-from accumlint.semantics.trace import BACKWARD
+from accumlint.semantics.trace import BACKWARD, SCALE
 from accumlint.semantics.values import Site
 
 RANKS = (
@@ -29,8 +29,6 @@ def plan_weights(window: Window, draft: Draft, names: Names) -> Leaf:
     event = next(e for e in window.events if e.kind == BACKWARD)
     if event.form is None:
         raise Unplannable("its loss is not understood")
-    if any(e.kind == "scale" for e in window.events):
-        raise Unplannable("its gradients are divided by hand")
     sites = {site.node: site for site, _ in event.form.terms}
     if len(sites) != 1:
         raise Unplannable("several loss terms with counts of their own")
@@ -143,14 +141,17 @@ def _span(layout: Layout, node: ir.Expression) -> tuple[int, int]:
 def _count_windows(window: Window, leaf: Leaf, counter: str, draft: Draft, names: Names) -> None:
     """Initialise, divide, reset."""
     layout = window.layout
-    optimizer = find_optimizer(window)
     loop = window.loop
     divisor = leaf.guarded(counter).strip("()") if not leaf.exact else leaf.guarded(counter)
-    lines = _division_lines(layout, optimizer, divisor, names)
     reset = f"{counter} = {leaf.zero}"
     inside = False
+    divisors = _gradient_divisors(window)
+    lines = [] if divisors else _division_lines(layout, find_optimizer(window), divisor, names)
+    for written in divisors:
+        draft.put(*layout.range(written.node), divisor if leaf.exact else f"({divisor})")
     for ending in window.endings:
-        draft.before(ending.first(layout), *lines)
+        if not divisors:
+            draft.before(ending.first(layout), *lines)
         if loop in layout.loops(ending.steps[0]):
             inside = True
             draft.after(ending.last(layout), reset)
@@ -165,6 +166,27 @@ def _count_windows(window: Window, leaf: Leaf, counter: str, draft: Draft, names
     for clear in window.clears:
         if loop in layout.loops(clear) and layout.range(clear.node)[0] < layout.range(window.statement.node)[0]:
             draft.after(clear, reset)
+
+
+def _gradient_divisors(window: Window) -> list[ir.Expression]:
+    """What the gradients are divided by in the loop's own function: the count takes its place."""
+    layout = window.layout
+    found: list[ir.Expression] = []
+    for event in events_of(window.events, SCALE):
+        statement = layout.statement(event.node)
+        if layout.function(statement) is not window.function:
+            raise Unplannable("its gradients are divided by hand, in a helper")
+        if isinstance(statement, ir.Augment) and statement.operator == "/":
+            found.append(statement.value)
+            continue
+        call = statement.value if isinstance(statement, ir.Evaluate) else None
+        plain = isinstance(call, ir.Call) and isinstance(call.function, ir.Attribute) and len(call.arguments) == 1
+        if not plain or not isinstance(call, ir.Call) or getattr(call.function, "name", "") != "div_":
+            raise Unplannable("its gradients are divided by hand, in an unusual way")
+        found.append(call.arguments[0].value)
+    if any(not isinstance(each, ir.Name | ir.Attribute | ir.Constant) for each in found):
+        raise Unplannable("its gradients are divided by hand, by no plain number")
+    return found
 
 
 def _cleared_before(window: Window, loop: ir.For | ir.While) -> bool:
