@@ -88,3 +88,9 @@ def test_no_committed_file_names_a_machine() -> None:
                 f"{name}: {match}" for match in COMMITTED.findall(path.read_text(encoding="utf-8", errors="replace"))
             ]
     assert found == []
+
+
+def test_test_files_have_names_of_their_own() -> None:
+    """pytest imports them by their last name: two of one name cannot be collected in one run."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(name for name in set(names) if names.count(name) > 1) == []
