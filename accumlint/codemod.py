@@ -1,7 +1,8 @@
 """The repairs as a libcst codemod: `python -m libcst.tool codemod -x accumlint.codemod.WeightedAccumulation PATH`.
 
-Without `-x` libcst looks only into the modules of a .libcst.codemod.yaml; with `modules: [accumlint]` there, the command
-is called `codemod.WeightedAccumulation`. libcst formats what it changes with black unless `--no-format` is given.
+Without `-x` libcst looks only into the modules of a .libcst.codemod.yaml; with `modules: [accumlint]` there, the
+command is called `codemod.WeightedAccumulation`. libcst formats what it changes with black unless `--no-format` is
+given.
 
 It changes what `accumlint check --fix` changes, under the same pyproject.toml and noqa comments. What is found and not
 repaired is a warning.
