@@ -4,8 +4,8 @@ Usage: python scripts/generate_docs.py [--check]
 
 A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. NAME is `rules` (the table of rules),
 `nav` (their pages in the site's navigation), `configuration` (the keys of [tool.accumlint]), `options` (the help of
-`accumlint check`) or `run ARGUMENTS` (what `accumlint ARGUMENTS` prints, where torch is installed). With --check nothing
-is written: exit 1 if a file is not up to date.
+`accumlint check`) or `run ARGUMENTS` (what `accumlint ARGUMENTS` prints, where torch is installed). With --check
+nothing is written: exit 1 if a file is not up to date.
 """
 
 from __future__ import annotations
