@@ -7,8 +7,6 @@ hold a training loop is checked.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accumlint.findings import FileReport, Finding, Loop, LoopStatus, Problem
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from accumlint.contract.judge import Judged
     from accumlint.contract.verdict import Violation
     from accumlint.reading.program import Module
-    from accumlint.reading.project import Project
     from accumlint.rules.base import Rule
     from accumlint.source.notebook import NotebookText
     from accumlint.source.text import SourceText
@@ -81,24 +78,10 @@ def _imports_training(filename: str, data: bytes) -> bool:
     """Whether a file that holds no backward itself imports one from its own project."""
     if b"import" not in data or b"step" not in data or not (b"for " in data or b"while " in data):
         return False
+    from accumlint.reading.project import project_of
+
     project = project_of(filename)
     return project is not None and project.imports_training(filename, data)
-
-
-def project_of(filename: str) -> Project | None:
-    """The project that a file belongs to, for following names into its other files."""
-    from accumlint.reading.project import find_root
-
-    root = find_root(filename)
-    return None if root is None else _project(root)
-
-
-@lru_cache(maxsize=2)
-def _project(root: Path) -> Project:
-    """One project a root and process: its files are read once, however many of them import them."""
-    from accumlint.reading.project import Project
-
-    return Project(root)
 
 
 def _refused(source: SourceText | NotebookText) -> Problem | None:
@@ -122,20 +105,14 @@ def _refused(source: SourceText | NotebookText) -> Problem | None:
 
 def judge_module(module: Module, report: FileReport | None = None) -> list[Judged]:
     """Run and judge every region of a module; `report` receives the status of its loops."""
-    from accumlint.apis.registry import load
-    from accumlint.contract.evidence import read_file_facts
-    from accumlint.contract.judge import Judged, judge
-    from accumlint.semantics.run import analyse
+    from accumlint.contract.judge import judge_regions
 
-    facts = read_file_facts(module)
-    judged: list[Judged] = []
-    for result in analyse(module, load(), project_of(module.filename)):
-        found, abstained = judge(result, facts)
-        judged.append(Judged(result, tuple(found), abstained))
-        if report is not None and result.region.node >= 0:
-            status = LoopStatus.ANALYSED if abstained is None else LoopStatus.NOT_REACHED
-            reason = abstained.reason if abstained is not None else ""
-            report.loops.append(Loop(module.syntax.span(result.region.node), status, reason))
+    judged = judge_regions(module)
+    for each in judged if report is not None else ():
+        if report is not None and each.result.region.node >= 0:
+            status = LoopStatus.ANALYSED if each.abstention is None else LoopStatus.NOT_REACHED
+            reason = each.abstention.reason if each.abstention is not None else ""
+            report.loops.append(Loop(module.syntax.span(each.result.region.node), status, reason))
     return judged
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from accumlint.apis.registry import load
 from accumlint.contract.clauses import CHECKS, Case
-from accumlint.contract.evidence import FileFacts
+from accumlint.contract.evidence import FileFacts, read_file_facts
 from accumlint.contract.logged import check_logged
 from accumlint.contract.model import check_model
 from accumlint.contract.verdict import Abstention, Clause, Violation
-from accumlint.reading.project import FOREIGN
-from accumlint.semantics.run import Result
+from accumlint.reading.program import Module
+from accumlint.reading.project import FOREIGN, project_of
+from accumlint.semantics.run import Result, analyse
 from accumlint.semantics.trace import BACKWARD, STEP, Trace
 
 _EXCLUDES = {Clause.NO_DIVISION: (Clause.TARGET_WEIGHT, Clause.BATCH_WEIGHT, Clause.UNPROVEN_WEIGHT)}
@@ -24,6 +26,16 @@ class Judged:
     result: Result
     violations: tuple[Violation, ...]
     abstention: Abstention | None = None
+
+
+def judge_regions(module: Module) -> list[Judged]:
+    """Run and judge every region of a module, following names into the other files of its project."""
+    facts = read_file_facts(module)
+    judged: list[Judged] = []
+    for result in analyse(module, load(), project_of(module.filename)):
+        found, abstained = judge(result, facts)
+        judged.append(Judged(result, tuple(found), abstained))
+    return judged
 
 
 def judge(result: Result, facts: FileFacts) -> tuple[list[Violation], Abstention | None]:

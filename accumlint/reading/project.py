@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 
 from accumlint.reading.program import Module, Span
@@ -37,6 +38,18 @@ def find_root(filename: str) -> Path | None:
     while (folder / "__init__.py").is_file() and folder.parent != folder:
         folder = folder.parent
     return folder
+
+
+@lru_cache(maxsize=2)
+def open_project(root: Path) -> Project:
+    """One project a root and process: its files are read once, however many of them import them."""
+    return Project(root)
+
+
+def project_of(filename: str) -> Project | None:
+    """The project that a file belongs to, for following names into its other files."""
+    root = find_root(filename)
+    return None if root is None else open_project(root)
 
 
 class Unplaced:

@@ -30,7 +30,7 @@ def assure(source: SourceText, plan: RepairPlan) -> str:
 
 def assure_text(text: str, filename: str, plan: RepairPlan, *, equal: bool = False) -> str:
     """The repaired text; with `equal` the microbatches must be proved to count equally."""
-    from accumlint.analysis import judge_module
+    from accumlint.contract.judge import judge_regions
     from accumlint.reading.read import ReadError, read_module
 
     _check_edits(plan)
@@ -38,8 +38,8 @@ def assure_text(text: str, filename: str, plan: RepairPlan, *, equal: bool = Fal
     if new == text:
         raise NotAssured("it changes nothing")
     try:
-        after = judge_module(read_module(new, filename))
-        before = judge_module(read_module(text, filename))
+        after = judge_regions(read_module(new, filename))
+        before = judge_regions(read_module(text, filename))
     except ReadError as error:
         raise NotAssured(f"it does not parse: {error.message}") from None
     lost = comments(text) - comments(new)

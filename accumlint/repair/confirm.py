@@ -16,9 +16,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from accumlint.apis.registry import load
-from accumlint.contract.evidence import read_file_facts
-from accumlint.contract.judge import Judged, judge
+from accumlint.contract.judge import Judged, judge_regions
 from accumlint.contract.verdict import Clause
 from accumlint.harness.runner import Runner
 from accumlint.reading.program import Module
@@ -30,7 +28,7 @@ from accumlint.repair.prove import Expectation, Proof, prove
 from accumlint.repair.prove_weights import original_factors
 from accumlint.repair.ranks import text_has_ranks
 from accumlint.repair.slices import LIMIT, Executed, execute
-from accumlint.semantics.run import Result, analyse
+from accumlint.semantics.run import Result
 from accumlint.semantics.trace import STEP, render
 
 NO_TORCH = "torch is not installed: pip install 'accumlint[torch]'"
@@ -71,7 +69,7 @@ def certify(
         module = read_module(new_text, filename)
     except ReadError as error:
         return Certificate(missing=(f"the repaired text does not parse: {error.message}",))
-    judged = judge_again(module)
+    judged = judge_regions(module)
     changed, problem = _changed(judged_before, judged)
     if problem:
         return Certificate(missing=(problem,))
@@ -97,16 +95,6 @@ def certify(
     return certificate.build()
 
 
-def judge_again(module: Module) -> list[Judged]:
-    """What the analysis does with a file, from its module on: every region, run and judged."""
-    facts = read_file_facts(module)
-    return [
-        Judged(result, tuple(found), why)
-        for result in analyse(module, load())
-        for found, why in (judge(result, facts),)
-    ]
-
-
 def certify_derived(
     before_text: str, new_text: str, filename: str, *, confirm: bool = True, runner: Runner | None = None
 ) -> Certificate:
@@ -116,8 +104,8 @@ def certify_derived(
         after = read_module(new_text, filename)
     except ReadError as error:
         return Certificate(missing=(f"the repaired text does not parse: {error.message}",))
-    judged = judge_again(before)
-    changed, problem = _changed(judged, judge_again(after))
+    judged = judge_regions(before)
+    changed, problem = _changed(judged, judge_regions(after))
     if problem:
         return Certificate(missing=(problem,))
     obligations = derive(before, [old for old, _ in changed if old], after, [new for _, new in changed])

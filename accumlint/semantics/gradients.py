@@ -42,7 +42,7 @@ class Gradients(Losses):
                 return [self.store_of(target)]
             return self.reached_stores(self.module_names(target))
         if isinstance(target, Opaque):
-            return self.reached_stores(target.modules or self.module_names(target))
+            return self.reached_stores(target.modules | self.module_names(target))
         return []
 
     def clear_gradients(self, target: Value, node: ir.NodeId, *, gated: bool = False) -> None:

@@ -53,28 +53,28 @@ def test_fail_repair_pass(repository: Path) -> None:
     (repository / "a.py").write_text("acc201_safe(1)\n")
     (repository / "not_ours.txt").write_text("acc201_safe(1)\n")
     call("git", "add", ".", folder=repository)
-    check = call("pre-commit", "run", "accumlint", folder=repository)
+    check = call(sys.executable, "-m", "pre_commit", "run", "accumlint", folder=repository)
     assert check.returncode == 1, check.stderr
     assert "a.py:1:1: ACC201" in check.stdout
-    fix = call("pre-commit", "run", "accumlint-fix", folder=repository)
+    fix = call(sys.executable, "-m", "pre_commit", "run", "accumlint-fix", folder=repository)
     assert fix.returncode == 1
     assert "Repaired 1 error in 1 file" in fix.stdout
     assert (repository / "a.py").read_text() == "good(1)\n"
     assert (repository / "not_ours.txt").read_text() == "acc201_safe(1)\n"
     call("git", "add", ".", folder=repository)
-    assert call("pre-commit", "run", folder=repository).returncode == 0
+    assert call(sys.executable, "-m", "pre_commit", "run", folder=repository).returncode == 0
 
 
 def test_excluded_files_are_not_checked_although_they_are_named(repository: Path) -> None:
     (repository / "a.py").write_text("acc201_safe(1)\n")
     (repository / "pyproject.toml").write_text('[tool.accumlint]\nextend-exclude = ["a.py"]\n')
     call("git", "add", ".", folder=repository)
-    assert call("pre-commit", "run", "accumlint", folder=repository).returncode == 0
+    assert call(sys.executable, "-m", "pre_commit", "run", "accumlint", folder=repository).returncode == 0
 
 
 def test_the_hooks_file() -> None:
     hooks = {hook["id"]: hook for hook in yaml.safe_load(HOOKS.read_text())}
     assert set(hooks) == {"accumlint", "accumlint-fix"}
     assert all(hook["types_or"] == ["python", "pyi", "jupyter"] for hook in hooks.values())
-    done = call("pre-commit", "validate-manifest", str(HOOKS), folder=HOOKS.parent)
+    done = call(sys.executable, "-m", "pre_commit", "validate-manifest", str(HOOKS), folder=HOOKS.parent)
     assert done.returncode == 0, done.stdout

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from accumlint.contract.judge import judge_regions
 from accumlint.reading.read import read_module
 from accumlint.repair.certificate import Applicability, Check
-from accumlint.repair.confirm import certify, certify_derived, judge_again
+from accumlint.repair.confirm import certify, certify_derived
 from accumlint.repair.derive import Derived
 
 BEFORE = """
@@ -97,7 +98,7 @@ def test_the_same_name_in_a_helper_is_another_thing() -> None:
     after = AFTER.replace('F.cross_entropy(model(x), y, reduction="sum")', "loss_fn(model(x)[:, :-1], y[:, 1:])")
     after += helper.format(', reduction="sum"')
     module = read_module(before, "train.py")
-    judged = judge_again(module)
+    judged = judge_regions(module)
     site = next(s for t in judged[0].result.default for e in t.events if e.form for s, _ in e.form.terms)
     mean = "F.cross_entropy(out.flatten(0, 1), y.flatten())"
     for count, right in ((COUNT, False), ("int((y[:, 1:] != -100).sum())", True)):
@@ -112,7 +113,7 @@ def test_the_same_name_in_a_helper_is_another_thing() -> None:
 def test_a_plan_that_names_another_count_than_the_text_is_not_believed() -> None:
     pytest.importorskip("torch")
     module = read_module(BEFORE, "train.py")
-    judged = judge_again(module)
+    judged = judge_regions(module)
     plan = [Derived(-1, "F.cross_entropy(model(x), y)", 'F.cross_entropy(model(x), y, reduction="sum")', COUNT)]
     found = certify(module, judged, plan, AFTER.replace(COUNT, "y.numel()"), "train.py", confirm=True)
     assert found.applicability is not Applicability.SAFE
