@@ -1,0 +1,544 @@
+# ruff: noqa: E501 - a printed trace has one line an event
+"""What libraries do to a loop: scalers, wrapped models, engines, trainers; each with its trace."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from loop_snippets import inside, lightning, printed, without_optimizer
+
+TRACES = {
+    "GradScaler": (
+        inside,
+        """
+        scaler = torch.amp.GradScaler("cuda")
+        for i, (x, y) in enumerate(loader):
+            with torch.autocast("cuda"):
+                loss = F.cross_entropy(net(x), y) / 2
+            scaler.scale(loss).backward()
+            if (i + 1) % 2 == 0:
+                scaler.unscale_(opt)
+                torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+                scaler.step(opt)
+                scaler.update()
+                opt.zero_grad()
+        """,
+        """
+        region train
+        steps 2 2
+        backward SGD k1 scaled: 1/2*mean1[1]
+        backward SGD k2 scaled: 1/2*mean1[1] + 1/2*mean1[2]
+        unscale  SGD k2 scaled: 1/2*mean1[1] + 1/2*mean1[2]
+        clip     SGD k2 norm: 1/2*mean1[1] + 1/2*mean1[2]
+        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
+        update   SGD k2 GradScaler: 1/2*mean1[1] + 1/2*mean1[2]
+        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
+        backward SGD k3 scaled: 1/2*mean1[3]
+        backward SGD k4 scaled: 1/2*mean1[3] + 1/2*mean1[4]
+        unscale  SGD k4 scaled: 1/2*mean1[3] + 1/2*mean1[4]
+        clip     SGD k4 norm: 1/2*mean1[3] + 1/2*mean1[4]
+        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        update   SGD k4 GradScaler: 1/2*mean1[3] + 1/2*mean1[4]
+        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k5 scaled: 1/2*mean1[5]
+        backward SGD k6 scaled: 1/2*mean1[5] + 1/2*mean1[6]
+        unscale  SGD k6 scaled: 1/2*mean1[5] + 1/2*mean1[6]
+        clip     SGD k6 norm: 1/2*mean1[5] + 1/2*mean1[6]
+        step     SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
+        update   SGD k6 GradScaler: 1/2*mean1[5] + 1/2*mean1[6]
+        clear    SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
+        """,
+    ),
+    "DDP no_sync": (
+        inside,
+        """
+        from contextlib import nullcontext
+        from torch.nn.parallel import DistributedDataParallel as DDP
+        ddp = DDP(net)
+        for i, (x, y) in enumerate(loader):
+            last = (i + 1) % 2 == 0
+            with nullcontext() if last else ddp.no_sync():
+                (F.cross_entropy(ddp(x), y) / 2).backward()
+            if last:
+                opt.step()
+                opt.zero_grad()
+        """,
+        """
+        region train
+        steps 2 2
+        sync     - k0 off: 0
+        backward SGD k1 nosync: 1/2*mean1[1]
+        sync     - k1 on: 0
+        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
+        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
+        sync     - k2 off: 0
+        backward SGD k3 nosync: 1/2*mean1[3]
+        sync     - k3 on: 0
+        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        sync     - k4 off: 0
+        backward SGD k5 nosync: 1/2*mean1[5]
+        sync     - k5 on: 0
+        backward SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
+        step     SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
+        clear    SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
+        """,
+    ),
+    "Accelerate gates": (
+        inside,
+        """
+        from accelerate import Accelerator
+        accelerator = Accelerator(gradient_accumulation_steps=2)
+        net, opt, loader = accelerator.prepare(net, opt, loader)
+        for x, y in loader:
+            with accelerator.accumulate(net):
+                loss = F.cross_entropy(net(x), y)
+                accelerator.backward(loss)
+                if accelerator.sync_gradients:
+                    accelerator.clip_grad_norm_(net.parameters(), 1.0)
+                opt.step()
+                opt.zero_grad()
+        """,
+        """
+        region train
+        steps 2 2
+        sync     - k0 off: 0
+        backward SGD k1 nosync: 1/2*mean1[1]
+        sync     - k1 on: 0
+        sync     - k1 on: 0
+        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
+        clip     SGD k2 norm: 1/2*mean1[1] + 1/2*mean1[2]
+        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
+        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
+        sync     - k2 on: 0
+        sync     - k2 off: 0
+        backward SGD k3 nosync: 1/2*mean1[3]
+        sync     - k3 on: 0
+        sync     - k3 on: 0
+        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        clip     SGD k4 norm: 1/2*mean1[3] + 1/2*mean1[4]
+        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        sync     - k4 on: 0
+        sync     - k4 off: 0
+        backward SGD k5 nosync: 1/2*mean1[5]
+        sync     - k5 on: 0
+        sync     - k5 on: 0
+        backward SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
+        clip     SGD k6 norm: 1/2*mean1[5] + 1/2*mean1[6]
+        step     SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
+        clear    SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
+        sync     - k6 on: 0
+        sync     - k6 off: 0
+        backward SGD k7 nosync: 1/2*mean1[7]
+        sync     - k7 on: 0
+        sync     - k7 on: 0
+        backward SGD k8: 1/2*mean1[7] + 1/2*mean1[8]
+        clip     SGD k8 norm: 1/2*mean1[7] + 1/2*mean1[8]
+        step     SGD k8: 1/2*mean1[7] + 1/2*mean1[8]
+        clear    SGD k8: 1/2*mean1[7] + 1/2*mean1[8]
+        sync     - k8 on: 0
+        """,
+    ),
+    "a DeepSpeed engine": (
+        without_optimizer,
+        """
+        import deepspeed
+        engine, _, _, _ = deepspeed.initialize(model=net, config={"gradient_accumulation_steps": 2})
+        for x, y in loader:
+            loss = F.cross_entropy(engine(x), y)
+            engine.backward(loss)
+            engine.step()
+        """,
+        """
+        region train
+        steps 2 2
+        backward Linear(4, 2) k1: 1/2*mean1[1]
+        backward Linear(4, 2) k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step     Linear(4, 2) k2: 1/2*mean1[1] + 1/2*mean1[2]
+        clear    Linear(4, 2) k2: 1/2*mean1[1] + 1/2*mean1[2]
+        backward Linear(4, 2) k3: 1/2*mean1[3]
+        backward Linear(4, 2) k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step     Linear(4, 2) k4: 1/2*mean1[3] + 1/2*mean1[4]
+        clear    Linear(4, 2) k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward Linear(4, 2) k5: 1/2*mean1[5]
+        backward Linear(4, 2) k6: 1/2*mean1[5] + 1/2*mean1[6]
+        step     Linear(4, 2) k6: 1/2*mean1[5] + 1/2*mean1[6]
+        clear    Linear(4, 2) k6: 1/2*mean1[5] + 1/2*mean1[6]
+        backward Linear(4, 2) k7: 1/2*mean1[7]
+        backward Linear(4, 2) k8: 1/2*mean1[7] + 1/2*mean1[8]
+        step     Linear(4, 2) k8: 1/2*mean1[7] + 1/2*mean1[8]
+        clear    Linear(4, 2) k8: 1/2*mean1[7] + 1/2*mean1[8]
+        """,
+    ),
+    "Fabric": (
+        inside,
+        """
+        from lightning.fabric import Fabric
+        fabric = Fabric()
+        net, opt = fabric.setup(net, opt)
+        loader = fabric.setup_dataloaders(loader)
+        for i, (x, y) in enumerate(loader):
+            last = (i + 1) % 2 == 0
+            with fabric.no_backward_sync(net, enabled=not last):
+                fabric.backward(F.cross_entropy(net(x), y) / 2)
+            if last:
+                fabric.clip_gradients(net, opt, max_norm=1.0)
+                opt.step()
+                opt.zero_grad()
+        """,
+        """
+        region train
+        steps 2 2
+        sync     - k0 off: 0
+        backward SGD k1 nosync: 1/2*mean1[1]
+        sync     - k1 on: 0
+        sync     - k1 on: 0
+        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
+        sync     - k2 on: 0
+        clip     SGD k2 norm: 1/2*mean1[1] + 1/2*mean1[2]
+        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
+        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
+        sync     - k2 off: 0
+        backward SGD k3 nosync: 1/2*mean1[3]
+        sync     - k3 on: 0
+        sync     - k3 on: 0
+        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        sync     - k4 on: 0
+        clip     SGD k4 norm: 1/2*mean1[3] + 1/2*mean1[4]
+        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        sync     - k4 off: 0
+        backward SGD k5 nosync: 1/2*mean1[5]
+        sync     - k5 on: 0
+        sync     - k5 on: 0
+        backward SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
+        sync     - k6 on: 0
+        clip     SGD k6 norm: 1/2*mean1[5] + 1/2*mean1[6]
+        step     SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
+        clear    SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
+        """,
+    ),
+    "Lightning, automatic": (
+        lightning,
+        """
+        import lightning as L
+
+        class Lit(L.LightningModule):
+            def __init__(self):
+                super().__init__()
+                self.net = torch.nn.Linear(4, 2)
+
+            def training_step(self, batch, batch_idx):
+                x, y = batch
+                return F.cross_entropy(self.net(x), y)
+
+            def configure_optimizers(self):
+                return torch.optim.SGD(self.parameters(), lr=0.1)
+
+        L.Trainer(accumulate_grad_batches=2).fit(Lit(), loader)
+        """,
+        """
+        region Lit.training_step
+        steps 3 accumulate_grad_batches
+        backward Lit k1: 1/3*mean1[1]
+        backward Lit k2: 1/3*mean1[1] + 1/3*mean1[2]
+        backward Lit k3: 1/3*mean1[1] + 1/3*mean1[2] + 1/3*mean1[3]
+        step     Lit k3: 1/3*mean1[1] + 1/3*mean1[2] + 1/3*mean1[3]
+        clear    Lit k3: 1/3*mean1[1] + 1/3*mean1[2] + 1/3*mean1[3]
+        backward Lit k4: 1/3*mean1[4]
+        backward Lit k5: 1/3*mean1[4] + 1/3*mean1[5]
+        backward Lit k6: 1/3*mean1[4] + 1/3*mean1[5] + 1/3*mean1[6]
+        step     Lit k6: 1/3*mean1[4] + 1/3*mean1[5] + 1/3*mean1[6]
+        clear    Lit k6: 1/3*mean1[4] + 1/3*mean1[5] + 1/3*mean1[6]
+        backward Lit k7: 1/3*mean1[7]
+        backward Lit k8: 1/3*mean1[7] + 1/3*mean1[8]
+        """,
+    ),
+    "Lightning, manual": (
+        lightning,
+        """
+        import lightning as L
+
+        class Lit(L.LightningModule):
+            def __init__(self):
+                super().__init__()
+                self.automatic_optimization = False
+                self.net = torch.nn.Linear(4, 2)
+
+            def training_step(self, batch, batch_idx):
+                opt = self.optimizers()
+                x, y = batch
+                self.manual_backward(F.cross_entropy(self.net(x), y) / 2)
+                if (batch_idx + 1) % 2 == 0:
+                    opt.step()
+                    opt.zero_grad()
+        """,
+        """
+        region Lit.training_step
+        steps 2 2
+        backward LightningOptimizer k1: 1/2*mean1[1]
+        backward LightningOptimizer k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step     LightningOptimizer k2: 1/2*mean1[1] + 1/2*mean1[2]
+        clear    LightningOptimizer k2: 1/2*mean1[1] + 1/2*mean1[2]
+        backward LightningOptimizer k3: 1/2*mean1[3]
+        backward LightningOptimizer k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step     LightningOptimizer k4: 1/2*mean1[3] + 1/2*mean1[4]
+        clear    LightningOptimizer k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward LightningOptimizer k5: 1/2*mean1[5]
+        """,
+    ),
+    "torchtune's scale_grads": (
+        inside,
+        """
+        from torchtune import training
+        total = 0
+        for i, (x, y) in enumerate(loader):
+            count = (y != -100).sum()
+            total += count
+            (F.cross_entropy(net(x), y) * count).backward()
+            if (i + 1) % 2 == 0:
+                training.scale_grads(net, 1 / total)
+                opt.step()
+                opt.zero_grad()
+                total = 0
+        """,
+        """
+        region train
+        steps 2 2
+        backward SGD k1: (2, 18, 19, 0)*mean1[1]
+        backward SGD k2: (2, 18, 19, 0)*mean1[1] + (5, 42, 0, 0)*mean1[2]
+        scale    SGD k2 *: (2/7, 3/10, 1, ?)*mean1[1] + (5/7, 7/10, 0, ?)*mean1[2]
+        step     SGD k2: (2/7, 3/10, 1, ?)*mean1[1] + (5/7, 7/10, 0, ?)*mean1[2]
+        clear    SGD k2: (2/7, 3/10, 1, ?)*mean1[1] + (5/7, 7/10, 0, ?)*mean1[2]
+        backward SGD k3: (3, 24, 25, 0)*mean1[3]
+        backward SGD k4: (3, 24, 25, 0)*mean1[3] + (7, 12, 13, 14)*mean1[4]
+        scale    SGD k4 *: (3/10, 2/3, 25/38, 0)*mean1[3] + (7/10, 1/3, 13/38, 1)*mean1[4]
+        step     SGD k4: (3/10, 2/3, 25/38, 0)*mean1[3] + (7/10, 1/3, 13/38, 1)*mean1[4]
+        clear    SGD k4: (3/10, 2/3, 25/38, 0)*mean1[3] + (7/10, 1/3, 13/38, 1)*mean1[4]
+        backward SGD k5: (4, 38, 39, 40)*mean1[5]
+        backward SGD k6: (4, 38, 39, 40)*mean1[5] + (6, 20, 21, 22)*mean1[6]
+        scale    SGD k6 *: (2/5, 19/29, 13/20, 20/31)*mean1[5] + (3/5, 10/29, 7/20, 11/31)*mean1[6]
+        step     SGD k6: (2/5, 19/29, 13/20, 20/31)*mean1[5] + (3/5, 10/29, 7/20, 11/31)*mean1[6]
+        clear    SGD k6: (2/5, 19/29, 13/20, 20/31)*mean1[5] + (3/5, 10/29, 7/20, 11/31)*mean1[6]
+        """,
+    ),
+    "an all-reduced count": (
+        inside,
+        """
+        import torch.distributed as dist
+        from torch.nn.parallel import DistributedDataParallel as DDP
+        ddp = DDP(net)
+        it = iter(loader)
+        for step in range(2):
+            window = [next(it) for _ in range(2)]
+            total = sum((y != -100).sum() for _, y in window)
+            dist.all_reduce(total)
+            for x, y in window:
+                loss = F.cross_entropy(ddp(x), y, ignore_index=-100, reduction="sum")
+                (loss * dist.get_world_size() / total).backward()
+            opt.step()
+            opt.zero_grad()
+        """,
+        """
+        region train
+        steps 2 2
+        backward SGD k1: (1/7, 1/60, 1/19, ?)*sum1[1]
+        backward SGD k2: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
+        step     SGD k2: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
+        clear    SGD k2: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
+        backward SGD k3: (1/10, 1/36, 1/38, 1/14)*sum1[3]
+        backward SGD k4: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
+        step     SGD k4: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
+        clear    SGD k4: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
+        """,
+    ),
+    "a scheduler": (
+        inside,
+        """
+        schedule = torch.optim.lr_scheduler.StepLR(opt, 10)
+        for i, (x, y) in enumerate(loader):
+            (F.cross_entropy(net(x), y) / 2).backward()
+            if (i + 1) % 2 == 0:
+                opt.step()
+                schedule.step()
+                opt.zero_grad()
+        """,
+        """
+        region train
+        steps 2 2
+        backward SGD k1: 1/2*mean1[1]
+        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
+        advance  SGD k2 StepLR: 1/2*mean1[1] + 1/2*mean1[2]
+        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
+        backward SGD k3: 1/2*mean1[3]
+        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        advance  SGD k4 StepLR: 1/2*mean1[3] + 1/2*mean1[4]
+        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k5: 1/2*mean1[5]
+        backward SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
+        step     SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
+        advance  SGD k6 StepLR: 1/2*mean1[5] + 1/2*mean1[6]
+        clear    SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
+        """,
+    ),
+    "fairseq's multiply_grads": (
+        without_optimizer,
+        """
+        from fairseq.optim import FairseqOptimizer
+        optimizer = FairseqOptimizer(net.parameters())
+        total = 0
+        for i, (x, y) in enumerate(loader):
+            optimizer.backward(F.cross_entropy(net(x), y, reduction="sum"))
+            total += (y != -100).sum()
+            if (i + 1) % 2 == 0:
+                optimizer.multiply_grads(1 / total)
+                optimizer.step()
+                optimizer.zero_grad()
+                total = 0
+        """,
+        """
+        region train
+        steps 2 2
+        backward fairseq.optim.FairseqOptimizer k1: 1*sum1[1]
+        backward fairseq.optim.FairseqOptimizer k2: 1*sum1[1] + 1*sum1[2]
+        scale    fairseq.optim.FairseqOptimizer k2 *: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
+        step     fairseq.optim.FairseqOptimizer k2: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
+        clear    fairseq.optim.FairseqOptimizer k2: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
+        backward fairseq.optim.FairseqOptimizer k3: 1*sum1[3]
+        backward fairseq.optim.FairseqOptimizer k4: 1*sum1[3] + 1*sum1[4]
+        scale    fairseq.optim.FairseqOptimizer k4 *: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
+        step     fairseq.optim.FairseqOptimizer k4: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
+        clear    fairseq.optim.FairseqOptimizer k4: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
+        backward fairseq.optim.FairseqOptimizer k5: 1*sum1[5]
+        backward fairseq.optim.FairseqOptimizer k6: 1*sum1[5] + 1*sum1[6]
+        scale    fairseq.optim.FairseqOptimizer k6 *: (1/10, 1/58, 1/60, 1/62)*sum1[5] + (1/10, 1/58, 1/60, 1/62)*sum1[6]
+        step     fairseq.optim.FairseqOptimizer k6: (1/10, 1/58, 1/60, 1/62)*sum1[5] + (1/10, 1/58, 1/60, 1/62)*sum1[6]
+        clear    fairseq.optim.FairseqOptimizer k6: (1/10, 1/58, 1/60, 1/62)*sum1[5] + (1/10, 1/58, 1/60, 1/62)*sum1[6]
+        """,
+    ),
+    "two optimizers": (
+        inside,
+        """
+        other = torch.nn.Linear(4, 1)
+        opt_d = torch.optim.SGD(other.parameters(), lr=0.1)
+        for x, y in loader:
+            opt_d.zero_grad()
+            F.binary_cross_entropy_with_logits(other(x), y).backward()
+            opt_d.step()
+            opt.zero_grad()
+            F.binary_cross_entropy_with_logits(other(net(x)), y).backward()
+            opt.step()
+        """,
+        """
+        region train
+        clear    SGD k0: 0
+        backward SGD k1: 1*mean1[1]
+        step     SGD k1: 1*mean1[1]
+        clear    SGD#2 k1: 0
+        backward SGD#2 k1: 1*mean2[1]
+        backward SGD k1: 1*mean1[1] + 1*mean2[1]
+        step     SGD#2 k1: 1*mean2[1]
+        clear    SGD k1: 1*mean1[1] + 1*mean2[1]
+        backward SGD k2: 1*mean1[2]
+        step     SGD k2: 1*mean1[2]
+        clear    SGD#2 k2: 1*mean2[1]
+        backward SGD#2 k2: 1*mean2[2]
+        backward SGD k2: 1*mean1[2] + 1*mean2[2]
+        step     SGD#2 k2: 1*mean2[2]
+        clear    SGD k2: 1*mean1[2] + 1*mean2[2]
+        backward SGD k3: 1*mean1[3]
+        step     SGD k3: 1*mean1[3]
+        clear    SGD#2 k3: 1*mean2[2]
+        backward SGD#2 k3: 1*mean2[3]
+        backward SGD k3: 1*mean1[3] + 1*mean2[3]
+        step     SGD#2 k3: 1*mean2[3]
+        clear    SGD k3: 1*mean1[3] + 1*mean2[3]
+        backward SGD k4: 1*mean1[4]
+        step     SGD k4: 1*mean1[4]
+        clear    SGD#2 k4: 1*mean2[3]
+        backward SGD#2 k4: 1*mean2[4]
+        backward SGD k4: 1*mean1[4] + 1*mean2[4]
+        step     SGD#2 k4: 1*mean2[4]
+        clear    SGD k4: 1*mean1[4] + 1*mean2[4]
+        backward SGD k5: 1*mean1[5]
+        step     SGD k5: 1*mean1[5]
+        clear    SGD#2 k5: 1*mean2[4]
+        backward SGD#2 k5: 1*mean2[5]
+        backward SGD k5: 1*mean1[5] + 1*mean2[5]
+        step     SGD#2 k5: 1*mean2[5]
+        clear    SGD k5: 1*mean1[5] + 1*mean2[5]
+        backward SGD k6: 1*mean1[6]
+        step     SGD k6: 1*mean1[6]
+        clear    SGD#2 k6: 1*mean2[5]
+        backward SGD#2 k6: 1*mean2[6]
+        backward SGD k6: 1*mean1[6] + 1*mean2[6]
+        step     SGD#2 k6: 1*mean2[6]
+        clear    SGD k6: 1*mean1[6] + 1*mean2[6]
+        backward SGD k7: 1*mean1[7]
+        step     SGD k7: 1*mean1[7]
+        clear    SGD#2 k7: 1*mean2[6]
+        backward SGD#2 k7: 1*mean2[7]
+        backward SGD k7: 1*mean1[7] + 1*mean2[7]
+        step     SGD#2 k7: 1*mean2[7]
+        clear    SGD k7: 1*mean1[7] + 1*mean2[7]
+        backward SGD k8: 1*mean1[8]
+        step     SGD k8: 1*mean1[8]
+        clear    SGD#2 k8: 1*mean2[7]
+        backward SGD#2 k8: 1*mean2[8]
+        backward SGD k8: 1*mean1[8] + 1*mean2[8]
+        step     SGD#2 k8: 1*mean2[8]
+        """,
+    ),
+    "LBFGS": (
+        without_optimizer,
+        """
+        opt = torch.optim.LBFGS(net.parameters())
+        for x, y in loader:
+            def closure():
+                opt.zero_grad()
+                loss = F.cross_entropy(net(x), y)
+                loss.backward()
+                return loss
+            opt.step(closure)
+        """,
+        """
+        region train
+        clear    LBFGS k0: 0
+        backward LBFGS k1: 1*mean1[1]
+        step     LBFGS k1: 1*mean1[1]
+        clear    LBFGS k1: 1*mean1[1]
+        backward LBFGS k2: 1*mean1[2]
+        step     LBFGS k2: 1*mean1[2]
+        clear    LBFGS k2: 1*mean1[2]
+        backward LBFGS k3: 1*mean1[3]
+        step     LBFGS k3: 1*mean1[3]
+        clear    LBFGS k3: 1*mean1[3]
+        backward LBFGS k4: 1*mean1[4]
+        step     LBFGS k4: 1*mean1[4]
+        clear    LBFGS k4: 1*mean1[4]
+        backward LBFGS k5: 1*mean1[5]
+        step     LBFGS k5: 1*mean1[5]
+        clear    LBFGS k5: 1*mean1[5]
+        backward LBFGS k6: 1*mean1[6]
+        step     LBFGS k6: 1*mean1[6]
+        clear    LBFGS k6: 1*mean1[6]
+        backward LBFGS k7: 1*mean1[7]
+        step     LBFGS k7: 1*mean1[7]
+        clear    LBFGS k7: 1*mean1[7]
+        backward LBFGS k8: 1*mean1[8]
+        step     LBFGS k8: 1*mean1[8]
+        exempt the optimizer calls a closure
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize(("wrap", "body", "expected"), TRACES.values(), ids=TRACES)
+def test_the_trace_is_the_reviewed_one(wrap, body: str, expected: str) -> None:  # type: ignore[no-untyped-def]
+    assert printed(wrap(body)) == textwrap.dedent(expected).strip()
