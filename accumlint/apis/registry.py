@@ -47,6 +47,7 @@ class Registry:
     _classes: dict[str, ClassRow] = field(repr=False)
     _renames: dict[str, str] = field(repr=False)
     _patterns: tuple[tuple[re.Pattern[str], str], ...] = field(repr=False)
+    _liked: dict[str, str | None] = field(default_factory=dict, repr=False, compare=False)  # answers, remembered
 
     @classmethod
     def of(cls, tables: tuple[Table, ...]) -> Registry:
@@ -174,6 +175,11 @@ class Registry:
     def _like(self, name: str) -> str | None:
         if name in self._rows or name in self._classes:
             return None
+        if name not in self._liked:
+            self._liked[name] = self._first_like(name)
+        return self._liked[name]
+
+    def _first_like(self, name: str) -> str | None:
         return next((like for pattern, like in self._patterns if pattern.fullmatch(name)), None)
 
     def _lineage(self, class_name: str) -> tuple[str, ...]:

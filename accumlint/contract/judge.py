@@ -28,11 +28,11 @@ class Judged:
     abstention: Abstention | None = None
 
 
-def judge_regions(module: Module) -> list[Judged]:
+def judge_regions(module: Module, *, thorough: bool = False) -> list[Judged]:
     """Run and judge every region of a module, following names into the other files of its project."""
     facts = read_file_facts(module)
     judged: list[Judged] = []
-    for result in analyse(module, load(), project_of(module.filename)):
+    for result in analyse(module, load(), project_of(module.filename), thorough=thorough):
         found, abstained = judge(result, facts)
         judged.append(Judged(result, tuple(found), abstained))
     return judged

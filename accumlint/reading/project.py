@@ -68,6 +68,7 @@ class Project:
 
     root: Path
     _modules: dict[Path, Module | None] = field(default_factory=dict)
+    _resolved: dict[tuple[str, str], tuple[Module, str] | None] = field(default_factory=dict)
     _count: int = 0
 
     def imports_training(self, filename: str, data: bytes) -> bool:
@@ -81,7 +82,15 @@ class Project:
 
     def resolve(self, target: str, importer: str) -> tuple[Module, str] | None:
         """The module that a dotted target is in, and the name in it; None where it is not the project's."""
+        key = (target, importer)
+        if key not in self._resolved:
+            self._resolved[key] = self._resolve(target, importer)
+        return self._resolved[key]
+
+    def _resolve(self, target: str, importer: str) -> tuple[Module, str] | None:
         base = Path(importer).resolve()
+        if not target.startswith(".") and not self._is_own(target.partition(".")[0], base):
+            return None
         parts = target.split(".")
         dots = len(target) - len(target.lstrip("."))
         rest = [part for part in parts if part]
@@ -91,6 +100,11 @@ class Project:
                 module = self.module(path)
                 return None if module is None else (module, ".".join(rest[length:]))
         return None
+
+    def _is_own(self, top: str, importer: Path) -> bool:
+        """Whether the first part of a dotted name is there at all: most imports are a library's."""
+        folders = (importer.parent, self.root, self.root / "src")
+        return any((folder / top).is_dir() or (folder / f"{top}.py").is_file() for folder in folders)
 
     def locate(self, dotted: str, importer: Path) -> Path | None:
         """The file of a module by its dotted name, relative (leading dots) or seen from the root or the importer."""

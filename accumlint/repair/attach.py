@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from accumlint.contract.judge import judge_regions
 from accumlint.findings import FileReport, Finding, Fix
 from accumlint.repair.assure import NotAssured, assure_text
 from accumlint.repair.certificate import Certificate
@@ -31,11 +32,13 @@ def attach_repairs(
     """Plan, rewrite, prove and confirm; sets `fix` or `unfixable` of each finding."""
     judged = list(judged)
     fixes: dict[tuple[str, Span], Fix | str] = {}
+    every_path: list[Judged] = []  # the proof looks at flipped paths that the findings did not need
     for each in plan_all(module, judged, strategy):
         if isinstance(each, Unrepairable):
             fixes.setdefault(_key(module, each.violation), each.reason)
             continue
-        fix = _fixed(source.text, module, judged, each, confirm)
+        every_path = every_path or judge_regions(module, thorough=True)
+        fix = _fixed(source.text, module, every_path, each, confirm)
         for violation in each.violations:
             fixes[_key(module, violation)] = fix
     report.findings = [_with(finding, fixes) for finding in report.findings]

@@ -69,7 +69,7 @@ def certify(
         module = read_module(new_text, filename)
     except ReadError as error:
         return Certificate(missing=(f"the repaired text does not parse: {error.message}",))
-    judged = judge_regions(module)
+    judged = judge_regions(module, thorough=True)
     changed, problem = _changed(judged_before, judged)
     if problem:
         return Certificate(missing=(problem,))
@@ -104,8 +104,8 @@ def certify_derived(
         after = read_module(new_text, filename)
     except ReadError as error:
         return Certificate(missing=(f"the repaired text does not parse: {error.message}",))
-    judged = judge_regions(before)
-    changed, problem = _changed(judged, judge_regions(after))
+    judged = judge_regions(before, thorough=True)
+    changed, problem = _changed(judged, judge_regions(after, thorough=True))
     if problem:
         return Certificate(missing=(problem,))
     obligations = derive(before, [old for old, _ in changed if old], after, [new for _, new in changed])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from accumlint.contract.verdict import Clause, Violation
 from accumlint.rules.base import Repair, Rule, example
-from accumlint.rules.words import because, heaviest_pair, is_symbolic, number, steps_name
+from accumlint.rules.words import because, heaviest_pair, number, steps_name
 
 
 class EqualTargetWeight(Rule):
@@ -55,9 +55,8 @@ class EqualTargetWeight(Rule):
         pair = heaviest_pair(violation)
         if pair:
             first, second, ratio = pair
-            lead = "e.g. " if is_symbolic(violation) or not violation.divisor else ""
             text += (
-                f": {lead}with {number(first)} and {number(second)} valid targets, each target of the first "
+                f": e.g. with {number(first)} and {number(second)} valid targets, each target of the first "
                 f"weighs {number(ratio)}x one of the second"
             )
         return text + because(violation) + "; weight by valid targets"

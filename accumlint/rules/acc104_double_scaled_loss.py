@@ -44,7 +44,7 @@ class DoubleScaledLoss(Rule):
         text = f"divided by {name} here and again by {again}"
         ratio = share(violation)
         if is_symbolic(violation):
-            example = f" (e.g. {number(ratio)})" if ratio and ratio < 1 else ""
+            example = f" (e.g. {number(ratio)} of what it should be)" if ratio and ratio < 1 else ""
             return f"{text}: the update is {name} times too small{example}; divide once"
         if ratio and ratio < 1:
             return f"{text}: the update is {number(ratio)} of what it should be; divide once"

@@ -8,7 +8,7 @@ from accumlint.reading import ir
 from accumlint.semantics.arithmetic import STEPS_NAME
 from accumlint.semantics.expressions import Expressions
 from accumlint.semantics.frames import Frame
-from accumlint.semantics.relevance import ends_in, has_jump, leaves_program
+from accumlint.semantics.relevance import ends_in, leaves_program
 from accumlint.semantics.trace import Guard
 from accumlint.semantics.values import (
     Opaque,
@@ -56,12 +56,13 @@ class Branches(Expressions):
         data = bool(lineage_of(test))
         if not then and not orelse:
             return self._choose_quiet(test, node, frame, data=data)
-        if data and has_jump(node.body):
+        if data and relevance.has_jump(node.body):
             return self.choose(test, node.node, relevant=False, default=False)
-        leaves = has_jump(node.body) and ends_in(node.body, (ir.Continue, ir.Return))
+        leaves = relevance.has_jump(node.body) and ends_in(node.body, (ir.Continue, ir.Return))
         default = bool(then)
         if then and leaves:
             default = not orelse and self._says_boundary(node)
+        self.fork = "backward" in (orelse if default else then)
         return self.choose(test, node.node, relevant=not data, default=default)
 
     def _says_boundary(self, node: ir.If) -> bool:
@@ -69,7 +70,7 @@ class Branches(Expressions):
 
     def _choose_quiet(self, test: Value, node: ir.If, frame: Frame, *, data: bool) -> bool:
         """A branch without events: keep names defined, do not leave loops, follow what the loss goes through."""
-        if has_jump(node.body):
+        if self.program.relevance.has_jump(node.body):
             return self.choose(test, node.node, relevant=False, default=False)
         assigned = self.program.relevance.assigned(node.body)
         found = {name: frame.find(name) for name in assigned}

@@ -8,6 +8,7 @@ accumulation steps, how long a loop should be) is kept in `Knowledge`, and the p
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -89,6 +90,7 @@ class MachineState:
         self.following: list[str] = []
         self.anchor: ir.NodeId = -1  # the call of the checked file that led into another one
         self.comprehending = 0
+        self.fork = False  # whether the side that is not taken next holds a backward of its own
         self.streamed: set[str] = set()
         self.filled: set[str] = set()  # data whose selected elements were overwritten (`labels[pad] = -100`)
         self.sync_node: ir.NodeId = -1
@@ -312,13 +314,22 @@ class MachineState:
 
     def decide(self, key: str, default: bool, node: ir.NodeId, *, data: bool, may_flip: bool) -> bool:
         """The answer to an undecided condition: the same text has the same answer on a path."""
+        fork, self.fork = self.fork, False
         if key in self.answers:
+            self._raise_basis(key, may_flip=may_flip, fork=fork)
             return self.answers[key]
         answer = self.forced.get(key, default)
         self.answers[key] = answer
         basis = "flipped" if key in self.forced and answer != default else ("default" if may_flip else "assumed")
-        self.trace.decisions.append(Decision(key, answer, basis, node, data))
+        self.trace.decisions.append(Decision(key, answer, basis, node, data, fork))
         return answer
+
+    def _raise_basis(self, key: str, *, may_flip: bool, fork: bool) -> None:
+        """A condition that was first asked where nothing hung on it, and now where something does."""
+        for place, known in enumerate(self.trace.decisions):
+            if known.key == key and known.basis != "flipped":
+                basis = "default" if may_flip else known.basis
+                self.trace.decisions[place] = replace(known, basis=basis, fork=known.fork or fork)
 
     # ----------------------------------------------------------------------------------------- opaque
 

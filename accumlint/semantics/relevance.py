@@ -34,6 +34,9 @@ class Relevance:
     _words: dict[int, frozenset[str]] = field(default_factory=dict)
     _names: dict[int, frozenset[str]] = field(default_factory=dict)
     _tests: dict[int, frozenset[str]] = field(default_factory=dict)
+    _jumps: dict[int, bool] = field(default_factory=dict)
+    _called: dict[int, frozenset[str]] = field(default_factory=dict)
+    _kept: list[object] = field(default_factory=list)  # blocks whose identity is a key stay alive
 
     @classmethod
     def of(cls, body: Iterable[ir.Statement]) -> Relevance:
@@ -46,6 +49,16 @@ class Relevance:
                 elif isinstance(node, ir.Call):
                     keywords |= {argument.keyword for argument in node.arguments if argument.keyword}
         return cls(functions, keywords)
+
+    def has_jump(self, block: tuple[ir.Statement, ...]) -> bool:
+        """Whether a block may continue or break the loop around it, or return."""
+        known = self._jumps.get(id(block))
+        if known is None:
+            jumps = ir.Continue | ir.Break | ir.Return
+            known = any(isinstance(node, jumps) for statement in block for node in nodes_of(statement))
+            self._jumps[id(block)] = known
+            self._kept.append(block)
+        return known
 
     def extend(self, body: Iterable[ir.Statement]) -> None:
         """Add the functions of another module that is followed."""
@@ -85,13 +98,18 @@ class Relevance:
         result = frozenset(found)
         if complete or not seen:
             self._words[key] = result
+            self._kept.append(block)
         return result
 
     def called(self, block: tuple[ir.Statement, ...]) -> frozenset[str]:
         """The last names of all calls in a block."""
-        return frozenset(
-            called_name(node) for statement in block for node in nodes_of(statement) if isinstance(node, ir.Call)
-        )
+        known = self._called.get(id(block))
+        if known is None:
+            calls = (node for statement in block for node in nodes_of(statement) if isinstance(node, ir.Call))
+            known = frozenset(called_name(call) for call in calls)
+            self._called[id(block)] = known
+            self._kept.append(block)
+        return known
 
     def assigned(self, block: tuple[ir.Statement, ...]) -> frozenset[str]:
         """The plain names that a block binds."""
@@ -99,6 +117,7 @@ class Relevance:
         if known is None:
             known = frozenset(name for statement in block for name in bound_names(statement))
             self._names[id(block)] = known
+            self._kept.append(block)
         return known
 
     def tested(self, body: tuple[ir.Statement, ...]) -> frozenset[str]:
@@ -117,6 +136,7 @@ class Relevance:
                                 found.add(part.name)
             known = frozenset(found)
             self._tests[id(body)] = known
+            self._kept.append(body)
         return known
 
 
@@ -194,10 +214,3 @@ def leaves_program(block: tuple[ir.Statement, ...]) -> bool:
     if isinstance(last, ir.Raise):
         return True
     return isinstance(last, ir.Evaluate) and isinstance(last.value, ir.Call) and called_name(last.value) in _EXITS
-
-
-def has_jump(block: tuple[ir.Statement, ...]) -> bool:
-    """Whether a block may continue or break the loop around it, or return."""
-    return any(
-        isinstance(node, ir.Continue | ir.Break | ir.Return) for statement in block for node in nodes_of(statement)
-    )

@@ -6,6 +6,7 @@ a helper is read with the arguments that its caller gives. Whatever a caller's r
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
 from accumlint.apis.registry import Registry
@@ -55,7 +56,9 @@ class Result:
         return self.default[0].stopped if self.default else "nothing was run"
 
 
-def analyse(module: Module, registry: Registry, project: Project | None = None) -> list[Result]:
+def analyse(
+    module: Module, registry: Registry, project: Project | None = None, *, thorough: bool = False
+) -> list[Result]:
     """Run everything in a module that reaches a backward."""
     program = Program(module, registry, Relevance.of(module.body), project=project)
     covered: set[ir.NodeId] = set()
@@ -64,7 +67,7 @@ def analyse(module: Module, registry: Registry, project: Project | None = None) 
     for region in find_regions(program):
         if (region.backwards and region.backwards <= covered) or region.node in followed:
             continue
-        result = run_region(program, region)
+        result = run_region(program, region, thorough=thorough)
         for trace in (*result.default, *(t for traces in result.flipped for t in traces)):
             if not trace.stopped:
                 covered |= trace.covered
@@ -77,24 +80,23 @@ def _says_something(result: Result) -> bool:
     return not result.stopped and any(event.kind == BACKWARD for event in result.default[0].events)
 
 
-def run_region(program: Program, region: Region) -> Result:
-    """All paths of one region."""
+def run_region(program: Program, region: Region, *, thorough: bool = False) -> Result:
+    """The default path of a region and its flips: where another backward lies, or (`thorough`) any event."""
     result = Result(region)
+    settled: list[Knowledge] = []
     for steps in STEPS:
-        trace, fixed = _settle(program, region, Knowledge(steps=steps), {})
+        knowledge = Knowledge(steps=steps)
+        trace, fixed = _settle(program, region, knowledge, {})
         result.default.append(trace)
+        settled.append(knowledge)
         if fixed or trace.stopped:
             break
-    keys = [d.key for d in result.default[0].decisions if d.basis == "default"]
     if not result.default[0].stopped:
-        for decision in result.default[0].decisions:
-            if decision.basis == "default" and len(result.flipped) < FLIPS:
-                forced = {decision.key: not decision.answer}
-                traces = []
-                for steps in STEPS[: len(result.default)]:
-                    traces.append(_settle(program, region, Knowledge(steps=steps), forced)[0])
-                result.flipped.append(traces)
-    del keys
+        forks = [d for d in result.default[0].decisions if d.basis == "default" and (thorough or d.fork)]
+        for decision in forks[:FLIPS]:
+            forced = {decision.key: not decision.answer}
+            starts = [deepcopy(known) for known in settled]
+            result.flipped.append([_settle(program, region, known, forced)[0] for known in starts])
     return result
 
 

@@ -63,6 +63,7 @@ class Decision:
     basis: str
     node: ir.NodeId
     data: bool = False  # the condition looks at the data
+    fork: bool = False  # the side that is not taken holds a backward
 
 
 @dataclass(frozen=True, slots=True)
