@@ -564,6 +564,37 @@ TRACES = {
         clear    SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
         """,
     ),
+    "one call hides all": (
+        script,
+        """
+        from timm.utils import NativeScaler
+        scaler = NativeScaler()
+        for i, (x, y) in enumerate(loader):
+            loss = F.cross_entropy(net(x), y) / 2
+            scaler(loss, opt, clip_grad=1.0, parameters=net.parameters(), need_update=(i + 1) % 2 == 0)
+            if (i + 1) % 2 == 0:
+                opt.zero_grad()
+        """,
+        """
+        region <script>
+        steps 2 2
+        backward SGD k1: 1/2*mean1[1]
+        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
+        clip     SGD k2 norm: 1/2*mean1[1] + 1/2*mean1[2]
+        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
+        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
+        backward SGD k3: 1/2*mean1[3]
+        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        clip     SGD k4 norm: 1/2*mean1[3] + 1/2*mean1[4]
+        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k5: 1/2*mean1[5]
+        backward SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
+        clip     SGD k6 norm: 1/2*mean1[5] + 1/2*mean1[6]
+        step     SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
+        clear    SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
+        """,
+    ),
 }
 
 

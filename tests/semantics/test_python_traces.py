@@ -382,6 +382,45 @@ TRACES = {
         clear    SGD k6: (1/8, 1/76, 1/78, 1/80)*sum1[5] + (1/12, 1/40, 1/42, 1/44)*sum1[6]
         """,
     ),
+    "no gradient under no_grad": (
+        inside,
+        """
+        for x, y in loader:
+            with torch.no_grad():
+                teacher = F.cross_entropy(net(x), y)
+            loss = F.cross_entropy(net(x), y) + teacher
+            loss.backward()
+            opt.step()
+            opt.zero_grad()
+        """,
+        """
+        region train
+        backward SGD k1: 1*mean1[1]
+        step     SGD k1: 1*mean1[1]
+        clear    SGD k1: 1*mean1[1]
+        backward SGD k2: 1*mean1[2]
+        step     SGD k2: 1*mean1[2]
+        clear    SGD k2: 1*mean1[2]
+        backward SGD k3: 1*mean1[3]
+        step     SGD k3: 1*mean1[3]
+        clear    SGD k3: 1*mean1[3]
+        backward SGD k4: 1*mean1[4]
+        step     SGD k4: 1*mean1[4]
+        clear    SGD k4: 1*mean1[4]
+        backward SGD k5: 1*mean1[5]
+        step     SGD k5: 1*mean1[5]
+        clear    SGD k5: 1*mean1[5]
+        backward SGD k6: 1*mean1[6]
+        step     SGD k6: 1*mean1[6]
+        clear    SGD k6: 1*mean1[6]
+        backward SGD k7: 1*mean1[7]
+        step     SGD k7: 1*mean1[7]
+        clear    SGD k7: 1*mean1[7]
+        backward SGD k8: 1*mean1[8]
+        step     SGD k8: 1*mean1[8]
+        clear    SGD k8: 1*mean1[8]
+        """,
+    ),
 }
 
 
