@@ -405,6 +405,14 @@ class Forget:
     when: tuple[Condition, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Exempt:
+    """The call shows that the region does something else than accumulate, so that it is not judged."""
+
+    reason: str
+    when: tuple[Condition, ...] = ()
+
+
 Effect: TypeAlias = (
     Loss
     | Backward
@@ -432,6 +440,7 @@ Effect: TypeAlias = (
     | Clamp
     | RankDivisor
     | NoGrad
+    | Exempt
     | Forget
 )
 

@@ -6,6 +6,7 @@ from accumlint.apis.language import (
     ClassRow,
     Clear,
     Const,
+    Exempt,
     Is,
     Make,
     NoGrad,
@@ -34,7 +35,7 @@ ROWS = (
         "outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, "
         "allow_unused=None, is_grads_batched=False, materialize_grads=False",
         "torch 2.13.0, autograd/__init__.py",
-        (),
+        (Exempt("it differentiates through its own gradients", when=(Is(Arg("create_graph"), True),)),),
     ),
     Row("torch.no_grad", "", GRAD_MODE, (NoGrad(),), aliases=("torch.autograd.no_grad",)),
     Row("torch.enable_grad", "", GRAD_MODE, (), aliases=("torch.autograd.enable_grad",)),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import repeat
+from multiprocessing import get_all_start_methods, get_context
+from multiprocessing.context import BaseContext
 
 from accumlint.cli.inputs import Input
 from accumlint.cli.processing import Outcome, process
@@ -37,7 +40,7 @@ def process_all(inputs: Sequence[Input], settings: Settings, jobs: int | None) -
 def _in_pool(inputs: Sequence[Input], settings: Settings, workers: int) -> Iterator[Outcome]:
     done = 0
     try:
-        with ProcessPoolExecutor(workers) as pool:
+        with ProcessPoolExecutor(workers, mp_context=_context()) as pool:
             try:
                 for outcome in pool.map(process_lean, inputs, repeat(settings)):
                     yield outcome
@@ -58,6 +61,12 @@ def process_lean(found: Input, settings: Settings) -> Outcome:
     if file is not None and not file.findings and not file.loops and not file.problems:
         file.source = None
     return outcome
+
+
+def _context() -> BaseContext:
+    """Fork where it is safe: a process that has threads (it confirms repairs already) would hand on their locks."""
+    can_fork = "fork" in get_all_start_methods() and threading.active_count() == 1
+    return get_context("fork" if can_fork else "spawn")
 
 
 def _cores() -> int:

@@ -10,6 +10,7 @@ is judged. The same input gives the same certificate.
 from __future__ import annotations
 
 import atexit
+import os
 import importlib.util
 import math
 from collections.abc import Iterable, Sequence
@@ -38,15 +39,16 @@ CLOCKS = frozenset({Clause.SCHEDULE, Clause.LOGGED_SCALE, Clause.SYNC, Clause.SC
 SAME_GRADIENT = CLOCKS | {Clause.OFF_BY_ONE}  # windows are compared as each loop cuts them
 EXPECTED = frozenset({Clause.BATCH_NORM, Clause.UNPROVEN_WEIGHT})
 
-_runners: list[Runner] = []
+_runners: dict[int, Runner] = {}  # by process: a forked one must not talk to its parent's
 
 
 def shared_runner() -> Runner:
     """The one worker of this process: torch is started once, for all repairs of all files."""
-    if not _runners:
-        _runners.append(Runner(timeout=20.0))
-        atexit.register(_runners[0].close)
-    return _runners[0]
+    process = os.getpid()
+    if process not in _runners:
+        _runners[process] = Runner(timeout=20.0)
+        atexit.register(_runners[process].close)
+    return _runners[process]
 
 
 def certify(

@@ -46,7 +46,7 @@ _PLAIN_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "<<": operators.lshift,
     ">>": operators.rshift,
 }
-_LARGEST = 10**12
+_LARGEST = 10**18
 _ROOM = 4096
 STEPS_NAME = re.compile(r"accum|grad_?acc|update_?freq|micro_?(steps|batches)|num_?micro|gas\b|iters?_to_", re.I)
 """Names that people give to the number of accumulation steps; used last, after all that the code shows."""
@@ -61,6 +61,8 @@ class Arithmetic(Base):
         if plain is not NotImplemented:
             return plain  # type: ignore[no-any-return]
         if isinstance(left, Items) and isinstance(right, Items) and operator == "+":
+            if len(left.items) + len(right.items) > _ROOM:
+                return self.opaque("a long list", left, right, node=node)
             return Items(left.kind, left.items + right.items, left.key or right.key)
         first, second = self.as_number(left), self.as_number(right)
         meaningless = operator == "%" and isinstance(right, Opaque) and self.is_factor(right)
@@ -92,6 +94,8 @@ class Arithmetic(Base):
             return Opaque(f"{left!r} {operator} {right!r}"[:80])
         if isinstance(result, str) and len(result) > _ROOM:
             return Opaque("string")
+        if isinstance(result, int) and abs(result) > _LARGEST:
+            return Opaque("a large number")
         return result if not isinstance(result, complex) else Opaque("complex")
 
     def _is_loss(self, value: Value) -> bool:

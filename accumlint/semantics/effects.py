@@ -105,6 +105,10 @@ class Effects(Iterators):
                 known = combine(word, known, bound) or known
         return known
 
+    def exempt(self, effect: api.Exempt, call: LibraryCall) -> Any:
+        self.trace.exempt = self.trace.exempt or effect.reason
+        return NOTHING
+
     def forget(self, effect: api.Forget, call: LibraryCall) -> Any:
         return NOTHING
 
@@ -139,6 +143,7 @@ HANDLERS: dict[type, _Handler] = {
     api.Clamp: Effects.clamp,
     api.RankDivisor: lambda machine, effect, call: machine.set_rank_divisor(machine.operand(effect.by, call)),
     api.NoGrad: lambda machine, effect, call: NOTHING,
+    api.Exempt: Effects.exempt,
     api.Forget: Effects.forget,
 }
 

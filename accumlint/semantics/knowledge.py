@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from accumlint.semantics.frames import Frame
 
 
+FILE_BUDGET = 900_000
+"""How many IR nodes all paths of a file may run together."""
+
+EVENT_BUDGET = 1_500
 STEP_BUDGET = 60_000
 """How many IR nodes one path may run; a spent budget stops the path, and no finding is drawn from it."""
 DEPTH_BUDGET = 14
@@ -121,6 +125,7 @@ class Program:
     relevance: Relevance
     declared: tuple[tuple[str, str], ...] = ()
     project: Project | None = None
+    budget: int = FILE_BUDGET
     module_frames: dict[str, Frame] = field(default_factory=dict)  # of followed modules: definitions, run once
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 from accumlint.semantics.knowledge import (
     DEPTH_BUDGET,
+    EVENT_BUDGET,
     LOOP_BUDGET,
     STEP_BUDGET,
     BreakLoop,
@@ -72,8 +73,9 @@ class MachineState:
         self.current = -1
         self.no_grad = 0
         self.depth = 0
-        self.budget = STEP_BUDGET
+        self.budget = min(STEP_BUDGET, program.budget)
         self.serial = 0
+        self.spent = 0
         self.answers: dict[str, bool] = {}
         self.stack: list[str] = []
         self.slices: dict[tuple[object, ...], Atom] = {}
@@ -101,6 +103,7 @@ class MachineState:
 
     def spend(self, amount: int = 1) -> None:
         self.budget -= amount
+        self.spent += amount
         if self.budget < 0:
             raise Stopped("the step budget is spent")
 
@@ -280,6 +283,8 @@ class MachineState:
             )
         )
         self.anchored(node)
+        if len(self.trace.events) > EVENT_BUDGET:
+            raise Stopped("too many gradient events")
         if kind in ("backward", "step") and detail != "repeat":
             self._note_use(kind)
 

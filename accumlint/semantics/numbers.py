@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 LONGEST_TEXT = 120
+LONGEST_NUMBER = 2_000
 POINTS = 4
 """How many sample points a run has: the worked example first, then a primed one, one with an empty microbatch, one
 whose first window has no target at all."""
@@ -135,12 +136,21 @@ def combine(operator: str, left: Num, right: Num) -> Num | None:
     operation = _OPERATIONS.get(operator)
     if operation is None:
         return None
-    at = tuple(None if a is None or b is None else operation(a, b) for a, b in zip(left.at, right.at, strict=True))
+    at = tuple(
+        None if a is None or b is None else _bounded(operation(a, b)) for a, b in zip(left.at, right.at, strict=True)
+    )
     if operator in ("max", "min"):
         text = f"{operator}({left.text}, {right.text})"
     else:
         text = f"{_wrapped(left.text)} {operator} {_wrapped(right.text)}"
     return Num(at, brief(text), left.unknowns | right.unknowns)
+
+
+def _bounded(value: Fraction | None) -> Fraction | None:
+    """A number of reasonable length: products in a loop grow without end, and are then as good as unknown."""
+    if value is None or value.numerator.bit_length() + value.denominator.bit_length() > LONGEST_NUMBER:
+        return None
+    return value
 
 
 def brief(text: str) -> str:

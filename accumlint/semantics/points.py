@@ -42,4 +42,4 @@ _GENERIC = (17, 29, 43, 59, 71, 83, 97, 109, 127, 139, 151, 163)
 def generic_value(ordinal: int) -> Fraction:
     """A value for a configuration number about which nothing is known: no simple ratio to any small integer."""
     lap, place = divmod(ordinal, len(_GENERIC))
-    return Fraction(_GENERIC[place] + 211 * lap, 13)
+    return Fraction(_GENERIC[place] + 208 * lap, 13)

@@ -108,6 +108,8 @@ def _settle(program: Program, region: Region, knowledge: Knowledge, forced: dict
             _run_once(machine, region)
         except Restart:
             continue
+        finally:
+            program.budget -= machine.spent
         if not machine.trace.stopped and _learn_lengths(machine):
             continue
         trace = machine.trace

@@ -105,7 +105,7 @@ HOSTILE = {
 
 
 REASONS = {
-    "nested_ranges": "the step budget is spent",
+    "nested_ranges": "too many gradient events",
     "long_function": "the step budget is spent",
     "comprehensions": "the step budget is spent",
     "while_unchanged": "a loop is too long to be followed",
