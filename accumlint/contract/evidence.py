@@ -85,14 +85,12 @@ def _word(node: object) -> str | None:
     return None
 
 
-def judge_counts(
-    site: Site, trace: Trace, microbatches: tuple[int, ...], facts: FileFacts, *, counted: bool
-) -> Judgement:
+def judge_counts(site: Site, trace: Trace, microbatches: tuple[int, ...], facts: FileFacts) -> Judgement:
     """Whether the counts that a site's means were taken over can differ between the microbatches of a window.
 
     Class weights, masks and ignored targets are asked before the shapes of batches: `drop_last` says nothing of them.
     """
-    told = _told_by_loss(site, counted=counted)
+    told = _told_by_loss(site)
     if told is not None:
         return told
     batches = _by_batches(trace, microbatches)
@@ -110,7 +108,7 @@ def judge_counts(
     return batches
 
 
-def _told_by_loss(site: Site, *, counted: bool) -> Judgement | None:
+def _told_by_loss(site: Site) -> Judgement | None:
     phrases = {
         "ignore_index": "targets equal to ignore_index are not counted",
         "class weights": "the loss divides by the class weights of the targets present",
@@ -122,8 +120,6 @@ def _told_by_loss(site: Site, *, counted: bool) -> Judgement | None:
         for fact in sorted(site.facts, key=lambda fact: fact.node or 0):
             if fact.name == name and (name != "filled" or site.count in _SKIPPING):
                 return Judgement(Spread.TARGETS, (Evidence(phrase, fact.node),))
-    if counted and site.reduction == "sum":
-        return Judgement(Spread.TARGETS, (Evidence("each microbatch divides by its own count", site.node),))
     return None
 
 

@@ -165,7 +165,7 @@ def _counts_equal(layout: Layout, judged: Judged) -> bool:
     microbatches = tuple(range(len(trace.counts)))
     sites = {site for event in trace.events if event.form is not None for site, _ in event.form.terms}
     return bool(sites) and all(
-        judge_counts(site, trace, microbatches, facts, counted=False).spread is Spread.EQUAL for site in sites
+        judge_counts(site, trace, microbatches, facts).spread is Spread.EQUAL for site in sites
     )
 
 

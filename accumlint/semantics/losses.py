@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from accumlint.apis import language as api
 from accumlint.apis.signature import Default
+from accumlint.reading import ir
 from accumlint.reading.project import FOREIGN
 from accumlint.semantics.knowledge import Store
 from accumlint.semantics.numbers import ONE, Num, combine
@@ -78,9 +79,17 @@ class Losses(Operands):
             given = call.receiver.attributes.get("explicit ignore_index")
         if given is None or isinstance(given, Default):
             return set()
-        if call.node >= FOREIGN and ignored == -100:
-            return set()  # a helper of another file that passes the default on says nothing of this file's data
+        written = call.written.get("ignore_index")
+        if ignored == -100 and (call.node >= FOREIGN or self._is_passed_on(written, call)):
+            return set()  # a helper that passes the default on says nothing of the data
         return {Fact("ignore_index", call.node, path_of(ignored))}
+
+    def _is_passed_on(self, written: ir.Expression | None, call: LibraryCall) -> bool:
+        """Whether an argument is a parameter of the function around the call, not a constant of the file."""
+        if not isinstance(written, ir.Name) or call.frame is None:
+            return False
+        frame = call.frame.find(written.id)
+        return frame is not None and frame.parent is not None
 
     def run_backward(self, effect: api.Backward, call: LibraryCall) -> Value:
         loss = self.operand(effect.loss, call)

@@ -57,7 +57,10 @@ def reported(select: str) -> dict[str, set[Place]]:
 @pytest.mark.xdist_group("snippets")
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_findings(path: Path) -> None:
-    assert reported("")[path.name] == marked(path, optin=False)
+    if path.name.startswith("FN_"):  # a known miss: the day it is found, the file loses its prefix
+        assert not reported("")[path.name] & marked(path, optin=False)
+    else:
+        assert reported("")[path.name] == marked(path, optin=False)
 
 
 @pytest.mark.xdist_group("snippets")
