@@ -148,7 +148,7 @@ class Losses(Operands):
         if known is None or known.as_int() == 1:
             return form
         terms = tuple((site, combine("/", coefficient, known) or coefficient) for site, coefficient in form.terms)
-        unseen = isinstance(by, Opaque) and by.path.startswith(f"{path_of(call.receiver)}.")
+        unseen = isinstance(by, Opaque) and (by.path.startswith(f"{path_of(call.receiver)}.") or "@" in by.path)
         divided = replace(known, text=f"{'unseen ' if unseen else ''}framework: {known.text}")
         return replace(form, terms=terms, divisions=(*form.divisions, Division(call.node, divided)))
 

@@ -15,6 +15,7 @@ from accumlint.reading.program import Module
 from accumlint.reading.project import Project
 from accumlint.reading.walk import walk
 from accumlint.semantics.attributes import Machine
+from accumlint.semantics.check import check_trace
 from accumlint.semantics.drivers import Region, find_regions, start
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.loops import FIRST_LENGTH
@@ -113,6 +114,7 @@ def _settle(program: Program, region: Region, knowledge: Knowledge, forced: dict
         if not machine.trace.stopped and _learn_lengths(machine):
             continue
         trace = machine.trace
+        check_trace(trace)
         if trace.steps is None and knowledge.steps_paths:
             trace.steps, trace.steps_text = knowledge.steps, next(iter(knowledge.steps_paths))
         elif trace.steps is None and knowledge.literal_steps in window_sizes(trace):
