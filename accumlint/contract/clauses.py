@@ -153,7 +153,7 @@ def _means_to_accumulate(case: Case, window: Window) -> bool:
 
 
 def _judge_equal(case: Case, window: Window, weighting: Weighting, backward: Event) -> Iterator[Violation]:
-    judgement = judge_counts(weighting.site, case.trace, window.microbatches, case.facts)
+    judgement = judge_counts(weighting.site, case.trace, window.microbatches, case.facts, counted=weighting.counted)
     clause = _SPREAD_CLAUSES.get(judgement.spread)
     if clause is None:
         return

@@ -85,7 +85,9 @@ def _word(node: object) -> str | None:
     return None
 
 
-def judge_counts(site: Site, trace: Trace, microbatches: tuple[int, ...], facts: FileFacts) -> Judgement:
+def judge_counts(
+    site: Site, trace: Trace, microbatches: tuple[int, ...], facts: FileFacts, *, counted: bool = False
+) -> Judgement:
     """Whether the counts that a site's means were taken over can differ between the microbatches of a window.
 
     Class weights, masks and ignored targets are asked before the shapes of batches: `drop_last` says nothing of them.
@@ -93,6 +95,10 @@ def judge_counts(site: Site, trace: Trace, microbatches: tuple[int, ...], facts:
     told = _told_by_loss(site)
     if told is not None:
         return told
+    if counted and any(fact.name in ("labels", "labels argument") for fact in site.facts):
+        return Judgement(
+            Spread.TARGETS, (Evidence("each microbatch divides by the count of its own labels", site.node),)
+        )
     batches = _by_batches(trace, microbatches)
     padding = facts.padding
     if padding is None and any(fact.name == "labels argument" for fact in site.facts):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from accumlint.contract.verdict import Clause, Violation
 from accumlint.rules.base import Repair, Rule, example
-from accumlint.rules.words import because
+from accumlint.rules.words import because, is_symbolic
 
 _HOW = {
     "missing": "compute_loss does not take num_items_in_batch",
@@ -50,7 +50,10 @@ class IgnoredItemCount(Rule):
     def message(self, violation: Violation) -> str:
         """`detail` is `missing`, `unused` or `swallowed`; anything else gives the neutral wording."""
         how = _HOW.get(violation.detail, "compute_loss ignores num_items_in_batch")
-        steps = f" (then about {violation.steps}x too large)" if violation.steps and violation.steps > 1 else ""
+        steps = ""
+        if violation.steps and violation.steps > 1:
+            lead = "e.g." if is_symbolic(violation) else "about"
+            steps = f" (then {lead} {violation.steps}x too large)"
         return (
             f"{how}: its mean over tokens gets equal weight in every microbatch, or is divided nowhere if the "
             f"model takes loss arguments{steps}{because(violation)}; divide the summed loss by num_items_in_batch"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from accumlint.contract.verdict import Clause, Violation
 from accumlint.rules.base import Repair, Rule, example
-from accumlint.rules.words import number, share
+from accumlint.rules.words import is_symbolic, number, share
 
 
 class SwallowedItemCount(Rule):
@@ -42,7 +42,7 @@ class SwallowedItemCount(Rule):
         """`steps` is the configured number, if any; `actual` and `expected` give the factor otherwise."""
         text = "forward swallows num_items_in_batch in its **kwargs and returns a mean: the Trainer divides nowhere"
         ratio = share(violation)
-        if violation.steps and violation.steps > 1:
+        if violation.steps and violation.steps > 1 and not is_symbolic(violation):
             text += f" and the gradient is {violation.steps}x too large with {violation.steps} accumulation steps"
         elif ratio and ratio > 1:
             text += f" and the gradient is too large, e.g. {number(ratio)}x with {number(ratio)} accumulation steps"

@@ -142,7 +142,7 @@ class GradientsNeverCleared(Rule):
                         scaler.step(optimizer)  # <- here
                         scaler.update()
             """,
-            "Mixed precision, all but the clearing: the leak is divided by the loss scale, and whole where scaling is off.",
+            "Mixed precision: the leak is divided by the loss scale, and whole where scaling is off.",
         ),
         example(
             """

@@ -203,9 +203,12 @@ class Statements(Branches):
                     self._free_steps(node.name, statement, inner)
 
     def _free_steps(self, owner: str, statement: ir.Assign, inner: Frame) -> None:
-        """A field that holds the number of steps is there to be set: its default is no known number."""
+        """A field that holds the number of steps, or a switch, is there to be set: its default says nothing."""
         target = statement.targets[0]
-        if isinstance(target, ir.Name) and STEPS_NAME.search(target.id) and type(inner.names.get(target.id)) is int:
+        value = inner.names.get(target.id) if isinstance(target, ir.Name) else None
+        if isinstance(target, ir.Name) and (
+            isinstance(value, bool) or (STEPS_NAME.search(target.id) and isinstance(value, int))
+        ):
             inner.names[target.id] = Opaque(f"{owner}.{target.id}", node=statement.node)
 
     # --------------------------------------------------------------------------------------- other blocks
