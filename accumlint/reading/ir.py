@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 NodeId: TypeAlias = int
-Literal: TypeAlias = int | float | complex | str | bytes | bool | None | type(...)  # type: ignore[valid-type]
+Literal: TypeAlias = int | float | complex | str | bytes | bool | type(...) | None  # type: ignore[valid-type]
 
 # --------------------------------------------------------------------------------------------- expressions
 

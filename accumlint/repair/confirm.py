@@ -10,9 +10,9 @@ is judged. The same input gives the same certificate.
 from __future__ import annotations
 
 import atexit
-import os
 import importlib.util
 import math
+import os
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
