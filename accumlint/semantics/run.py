@@ -222,6 +222,8 @@ def _literal_steps(machine: Machine) -> int | None:
     named = [m for m in machine.moduli if m <= LARGEST_LITERAL]
     if not known and waiting and named and any(e.kind == BACKWARD for e in trace.events):
         return max(usual, *named)
+    if known and known not in windows and usual > 1:
+        return usual  # the number that was taken for K was another one: windows have this size whatever it is
     return usual if usual > max(known, 1) else None
 
 
