@@ -35,6 +35,10 @@ EXCLUDED = {
     "torch.Tensor.to_local": "a method of DTensor only",
     "torch.Tensor.retain_grad": "returns nothing; the tensor stays what it is",
     "torch.Tensor.data_ptr": "an address: detached by nature",
+    "torch.stack": "keeps the values of a list one by one; that they are stacked is not claimed",
+    "torch.cat": "as torch.stack",
+    "torch.concat": "as torch.stack",
+    "torch.autograd.grad": "exempts a region; what it returns is not claimed",
     "torch.optim.lr_scheduler.LRScheduler": "abstract: its subclasses run",
 }
 

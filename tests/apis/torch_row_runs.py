@@ -327,6 +327,8 @@ RUNS: list[tuple[str, str, str]] = [
     ),
     ("torch.Tensor.clamp_min", "r = a.clamp_min(2)", "r.min() == 2"),
     ("torch.Tensor.clamp_max", "r = a.clamp_max(2)", "r.max() == 2"),
+    ("torch.Tensor.maximum", "r = a.maximum(b)", "(r >= a).all() and (r >= b).all()"),
+    ("torch.Tensor.minimum", "r = a.minimum(b)", "(r <= a).all() and (r <= b).all()"),
     ("torch.maximum", "r = torch.maximum(a, b)", "(r >= a).all() and (r >= b).all()"),
     ("torch.minimum", "r = torch.minimum(a, b)", "(r <= a).all() and (r <= b).all()"),
     *(

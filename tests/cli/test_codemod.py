@@ -63,7 +63,7 @@ def test_the_configuration_holds(work: Path) -> None:
     (work / "pyproject.toml").write_text('[tool.accumlint]\nextend-select = ["ACC901"]\n')
     (work / "src" / "a.py").write_bytes(b"x = 1  # noqa: ACC101\r\ny = 2\r\n")
     before = contents(work / "src")
-    done = codemod(*COMMAND, "-j", "1", "src", folder=work)
+    done = codemod(*COMMAND, "-j", "1", "src/a.py", folder=work)
     assert done.returncode == 0, done.stderr
     assert contents(work / "src") == {**before, "a.py": b"x = 1\r\ny = 2\r\n"}
 
