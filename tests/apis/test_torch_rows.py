@@ -38,7 +38,6 @@ EXCLUDED = {
     "torch.stack": "keeps the values of a list one by one; that they are stacked is not claimed",
     "torch.cat": "as torch.stack",
     "torch.concat": "as torch.stack",
-    "torch.autograd.grad": "exempts a region; what it returns is not claimed",
     "torch.optim.lr_scheduler.LRScheduler": "abstract: its subclasses run",
 }
 
