@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from accumlint.contract.verdict import Clause, Violation
 from accumlint.rules.base import Repair, Rule, example
-from accumlint.rules.words import brief, is_symbolic, plural, sampled_steps
+from accumlint.rules.words import known_steps, sampled_steps, steps_name
 
 
 class UnscaledAccumulation(Rule):
@@ -41,23 +41,17 @@ class UnscaledAccumulation(Rule):
     )
 
     def message(self, violation: Violation) -> str:
-        """`divisor` is the source's name of K if there is one; `steps` and `window` may be missing."""
-        count = sampled_steps(violation)
-        if is_symbolic(violation):
-            name = brief(violation.divisor)
+        """`divisor` is the source's text of K; without it the window's size is only a sample."""
+        known, name = known_steps(violation), steps_name(violation)
+        if known > 1:
+            return f"the gradients of {known} microbatches are summed without division: the update is {known}x the mean"
+        sampled = sampled_steps(violation)
+        example = f" (e.g. {sampled}x)" if sampled > 1 else ""
+        if name:
             text = f"the gradients of {name} microbatches are summed without division"
-            text += f": the update is {name} times the mean"
-            return text + (f" (e.g. {count}x)" if count > 1 else "") + "; weight by valid targets"
-        if count > 1:
-            lead = "" if violation.steps or violation.divisor else "e.g. "
-            text = f"the gradients of {plural(count, 'microbatch')} are summed without division"
-            if lead:
-                text = "the gradients of the window's microbatches are summed without division"
-                return f"{text}: the update is too large, e.g. {count}x the mean of {count} microbatches"
-            return f"{text}: the update is {count}x the mean"
-        return (
-            "the gradients of the window's microbatches are summed without division: the update grows with their number"
-        )
+            return f"{text}: the update is {name} times the mean{example}"
+        text = "the gradients of the window's microbatches are summed without division"
+        return f"{text}: the update grows with their number{example}"
 
     def hint(self, violation: Violation) -> str:
         return "divide once: the gradient by the window's valid targets, or each loss by the number of microbatches"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from accumlint.contract.verdict import Clause, Violation
 from accumlint.rules.base import Repair, Rule, example
-from accumlint.rules.words import brief, is_symbolic, number, share, steps_name
+from accumlint.rules.words import is_symbolic, known_steps, number, share, steps_name
 
 
 class DoubleScaledLoss(Rule):
@@ -38,17 +38,16 @@ class DoubleScaledLoss(Rule):
     )
 
     def message(self, violation: Violation) -> str:
-        """`detail` names what divides again (`accelerator.backward`, `the DeepSpeed engine`); empty: the code."""
+        """`detail` says who divides as well: `framework` or `by hand`."""
         name = steps_name(violation) or "the number of steps"
-        again = brief(violation.detail) or "the code"
-        text = f"divided by {name} here and again by {again}"
+        again = {"framework": " by the framework", "by hand": " by hand"}.get(violation.detail, "")
+        text = f"divided by {name} here and once more{again}"
         ratio = share(violation)
-        if is_symbolic(violation):
-            example = f" (e.g. {number(ratio)} of what it should be)" if ratio and ratio < 1 else ""
-            return f"{text}: the update is {name} times too small{example}; divide once"
-        if ratio and ratio < 1:
-            return f"{text}: the update is {number(ratio)} of what it should be; divide once"
-        return f"{text}: the update is too small by that factor; divide once"
+        size = f"{number(ratio)} of what it should be" if ratio and ratio < 1 else ""
+        if size and known_steps(violation):
+            return f"{text}: the update is {size}; divide once"
+        factor = f"{name} times too small" if is_symbolic(violation) else "too small by that factor"
+        return f"{text}: the update is {factor}{f' (e.g. {size})' if size else ''}; divide once"
 
     def hint(self, violation: Violation) -> str:
         return "remove this division"

@@ -10,14 +10,14 @@ class MissingWorldSize(Rule):
 
     ## What it does
     Reports a backward call whose loss (or whose gradient, later) is divided by an all-reduced count without being
-    multiplied by the world size; and one that is divided by the rank's local count as if it were the global one.
+    multiplied by the world size.
 
     ## Why it is bad
     With W ranks the update should be `g = sum_r sum_k S_rk / sum_r sum_k n_rk`. DDP and FSDP do not add gradients over
     the ranks: they average them, which divides by W. Together with a division by the global count the update is 1/W of
-    what it should be: 1/8 on 8 GPUs, and a run on another number of GPUs is another run. With the local count instead,
-    every rank weighs the same: a rank with 200 valid targets counts as much as one with 500, so each of its targets
-    weighs 2.5x.
+    what it should be: 1/8 on 8 GPUs, and a run on another number of GPUs is another run. A rank's own count instead of
+    the global one is wrong too, though not found yet: a rank with 200 valid targets then counts as much as one with
+    500, so each of its targets weighs 2.5x.
 
     ## Exceptions
     Silent for `loss * world_size / count`, for a gradient multiplied by `world_size / count`, for FSDP with its own
@@ -61,14 +61,17 @@ class MissingWorldSize(Rule):
     good = (
         example(
             """
+            from itertools import islice
+
             import torch.distributed as dist
             import torch.nn.functional as F
             from torch.nn.parallel import DistributedDataParallel as DDP
 
 
-            def train(net, windows, optimizer, rank):
+            def train(net, loader, optimizer, rank, accum=4):
                 model = DDP(net.to(rank), device_ids=[rank])
-                for window in windows:
+                stream = iter(loader)
+                while window := list(islice(stream, accum)):
                     total = sum((labels != -100).sum() for _, labels in window).to(rank)
                     dist.all_reduce(total)
                     for ids, labels in window:
@@ -122,14 +125,17 @@ class MissingWorldSize(Rule):
     bad = (
         example(
             """
+            from itertools import islice
+
             import torch.distributed as dist
             import torch.nn.functional as F
             from torch.nn.parallel import DistributedDataParallel as DDP
 
 
-            def train(net, windows, optimizer, rank):
+            def train(net, loader, optimizer, rank, accum=4):
                 model = DDP(net.to(rank), device_ids=[rank])
-                for window in windows:
+                stream = iter(loader)
+                while window := list(islice(stream, accum)):
                     total = sum((labels != -100).sum() for _, labels in window).to(rank)
                     dist.all_reduce(total)
                     for ids, labels in window:
@@ -167,24 +173,34 @@ class MissingWorldSize(Rule):
         ),
         example(
             """
+            import torch
+            import torch.distributed as dist
             import torch.nn.functional as F
             from torch.nn.parallel import DistributedDataParallel
 
 
             class Worker:
-                def __init__(self, net, optimizer, rank):
+                def __init__(self, net, optimizer, rank, accum=4):
                     self.model = DistributedDataParallel(net.to(rank), device_ids=[rank])
-                    self.optimizer, self.rank = optimizer, rank
+                    self.optimizer, self.rank, self.accum = optimizer, rank, accum
 
-                def update(self, window):
-                    local = sum((labels != -100).sum() for _, labels in window).to(self.rank)
-                    for ids, labels in window:
-                        logits = self.model(ids.to(self.rank)).flatten(0, 1)
-                        loss = F.cross_entropy(logits, labels.to(self.rank).flatten(), reduction="sum")
-                        (loss / local).backward()  # <- here
+                def apply(self, count):
+                    dist.all_reduce(count)
+                    for p in self.model.parameters():
+                        p.grad /= count
                     self.optimizer.step()
                     self.optimizer.zero_grad()
+
+                def window(self, stream):
+                    count = torch.zeros((), device=self.rank)
+                    for _ in range(self.accum):
+                        ids, labels = next(stream)
+                        labels = labels.to(self.rank).flatten()
+                        logits = self.model(ids.to(self.rank)).flatten(0, 1)
+                        F.cross_entropy(logits, labels, ignore_index=-100, reduction="sum").backward()  # <- here
+                        count += (labels != -100).sum()
+                    self.apply(count)
             """,
-            "The count of one rank: ranks with few valid targets weigh as much as ranks with many.",
+            "In a class, with the division in a helper.",
         ),
     )

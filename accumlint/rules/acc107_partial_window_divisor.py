@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from accumlint.contract.verdict import Clause, Violation
 from accumlint.rules.base import Repair, Rule, example
-from accumlint.rules.words import brief, is_symbolic, number, plural, share
+from accumlint.rules.words import known_steps, number, plural, sampled_steps, share, steps_name
 
 
 class PartialWindowDivisor(Rule):
@@ -42,20 +42,18 @@ class PartialWindowDivisor(Rule):
     )
 
     def message(self, violation: Violation) -> str:
-        """`window` is the length of the partial window here, `steps` the full number."""
-        short, full = violation.window, violation.steps or 0
-        known = 0 < short < full
-        ratio = Fraction(short, full) if known else share(violation)
-        size = (
-            f"its update is {number(ratio)} of what it should be" if ratio and ratio < 1 else "its update is too small"
-        )
-        if is_symbolic(violation):
-            name = brief(violation.divisor)
-            text = f"the short last window is divided by the full {name}"
-            return f"{text}: e.g. with {plural(short, 'microbatch')} of {full}, {size}" if known else f"{text}: {size}"
-        if known:
-            return f"the short last window of {plural(short, 'microbatch')} is divided by {full}: {size}"
-        return f"the short last window is divided by the full number of steps: {size}"
+        """`window` is the length of a partial window, as sampled, `steps` the full number."""
+        short, full = violation.window, sampled_steps(violation)
+        fits = 0 < short < full
+        ratio = Fraction(short, full) if fits else share(violation)
+        size = f"{number(ratio)} of what it should be" if ratio and ratio < 1 else "too small"
+        size = f"its update is {size}"
+        known = known_steps(violation)
+        if known and fits:
+            return f"a short last window of {plural(short, 'microbatch')} is divided by {known}: {size}"
+        name = steps_name(violation) or "number of steps"
+        text = f"a short last window is divided by the full {name}"
+        return f"{text}: e.g. with {plural(short, 'microbatch')} of {full}, {size}" if fits else f"{text}: {size}"
 
     def hint(self, violation: Violation) -> str:
         return "divide by the number of microbatches (or valid targets) that the window really has"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from accumlint.contract.verdict import Clause, Violation
 from accumlint.rules.base import Repair, Rule, example
-from accumlint.rules.words import brief, call_name, is_symbolic, plural
+from accumlint.rules.words import call_name, runs_inside
 
 
 class ClipPerMicrobatch(Rule):
@@ -42,12 +42,7 @@ class ClipPerMicrobatch(Rule):
     def message(self, violation: Violation) -> str:
         """`subject` is the clip call, `times` how often it ran, `window` its length; K's name is `divisor`."""
         call = call_name(violation, "the clip")
-        if is_symbolic(violation):
-            text = f"{call} runs inside a window of {brief(violation.divisor)} microbatches"
-        elif violation.times > 1 and violation.window > 1:
-            text = f"{call} runs {violation.times} times in a window of {plural(violation.window, 'microbatch')}"
-        else:
-            text = f"{call} runs before the window is complete"
+        text = runs_inside(call, violation)
         return f"{text}: it clips partial sums and so changes the direction of the update; clip once, before the step"
 
     def hint(self, violation: Violation) -> str:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from accumlint.contract.verdict import Clause, Violation
 from accumlint.rules.base import Repair, Rule, example
-from accumlint.rules.words import brief, call_name, is_symbolic, plural, sampled_steps
+from accumlint.rules.words import call_name, is_symbolic, known_steps, plural, steps_name
 
 
 class StepPerMicrobatch(Rule):
@@ -41,11 +41,11 @@ class StepPerMicrobatch(Rule):
     def message(self, violation: Violation) -> str:
         """`subject` is the step call, `times` how often it ran in the window; K's name is `divisor`."""
         call = call_name(violation, "the optimizer step")
-        count = sampled_steps(violation)
-        if is_symbolic(violation):
-            text = f"{call} runs on every microbatch, {brief(violation.divisor)} times per window"
-        elif violation.times > 1 and violation.steps:
-            text = f"{call} runs {violation.times} times in a window of {plural(count, 'microbatch')}"
+        known = known_steps(violation)
+        if known and violation.times > 1:
+            text = f"{call} runs {violation.times} times in a window of {plural(known, 'microbatch')}"
+        elif is_symbolic(violation):
+            text = f"{call} runs on every microbatch, {steps_name(violation)} times per window"
         else:
             text = f"{call} runs on every microbatch of the window"
         return f"{text}: partial sums are applied again and again; step once, at the boundary"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from accumlint.contract.verdict import Clause, Violation
 from accumlint.rules.base import Repair, Rule, example
-from accumlint.rules.words import brief, call_name, is_symbolic, plural
+from accumlint.rules.words import call_name, is_symbolic, known_steps, plural, steps_name
 
 
 class ZeroGradInsideWindow(Rule):
@@ -40,17 +40,13 @@ class ZeroGradInsideWindow(Rule):
     )
 
     def message(self, violation: Violation) -> str:
-        """`detail` is `gated` for a prepared optimizer; `lost` of `window` microbatches never reach the update."""
+        """`subject` is the clearing call; `lost` of `window` microbatches never reach the update."""
         call = call_name(violation, "zero_grad")
         text = f"{call} clears the gradients inside a window"
-        if violation.detail == "gated":
-            text = f"{call} before the backward inside accumulate opens on the last microbatch and wipes the window"
         if violation.lost > 0 and violation.window > violation.lost:
-            lead = ""
+            lead = "" if known_steps(violation) else "e.g. "
             if is_symbolic(violation):
-                lead = f"with {brief(violation.divisor)} = {violation.window}, "
-            elif not violation.steps:
-                lead = "e.g. "
+                lead = f"with {steps_name(violation)} = {violation.window}, "
             text += f": {lead}{violation.lost} of {plural(violation.window, 'microbatch')} never reach the update"
         else:
             text += ": what was accumulated never reaches the update"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from accumlint.contract.verdict import Clause, Violation
 from accumlint.rules.base import Repair, Rule, example
-from accumlint.rules.words import call_name, plural
+from accumlint.rules.words import call_name, steps_name
 
 
 class GradientsNeverCleared(Rule):
@@ -37,15 +37,13 @@ class GradientsNeverCleared(Rule):
     )
 
     def message(self, violation: Violation) -> str:
-        """`subject` is the step call, `lost` the stale microbatches of the second window."""
+        """`subject` is the step call; K is `divisor`, where the source has it."""
         call = call_name(violation, "the optimizer step")
-        text = f"nothing clears the gradients after {call}: every window also applies all earlier ones"
-        if violation.lost > 0:
-            text = (
-                f"nothing clears the gradients after {call}: a later update still holds "
-                f"{plural(violation.lost, 'microbatch')} of earlier windows"
-            )
-        return text + "; call zero_grad() after the step"
+        held = f" of {steps_name(violation)} microbatches" if steps_name(violation) else ""
+        return (
+            f"nothing clears the gradients after {call}: every window{held} also applies all earlier ones; call "
+            "zero_grad() after the step"
+        )
 
     def hint(self, violation: Violation) -> str:
         return "call optimizer.zero_grad() after the step"

@@ -2,7 +2,13 @@ from __future__ import annotations
 
 from accumlint.contract.verdict import Clause, Violation
 from accumlint.rules.base import Repair, Rule, example
-from accumlint.rules.words import plural
+from accumlint.rules.words import plural, sampled_steps
+
+_ENDINGS = {
+    "dropped": "neither steps nor is cleared: its gradient is lost, or leaks into the next epoch's first window",
+    "leaked": "neither steps nor is cleared: its gradient leaks into the next epoch's first window",
+    "cleared": "never steps: its gradient is cleared and lost",
+}
 
 
 class PartialWindowDropped(Rule):
@@ -39,14 +45,12 @@ class PartialWindowDropped(Rule):
     )
 
     def message(self, violation: Violation) -> str:
-        """`detail` is `lost` or `leaks`; `lost` counts the microbatches left over, `steps` is K."""
-        ending = {
-            "lost": "neither steps nor is cleared: its gradient is lost",
-            "leaks": "neither steps nor is cleared: its gradient leaks into the next epoch's first window",
-        }.get(violation.detail, "neither steps nor is cleared: its gradient is lost or leaks into the next window")
+        """`detail` is `dropped`, `leaked` or `cleared`; `lost` counts the microbatches left over, as sampled."""
+        ending = _ENDINGS.get(violation.detail, _ENDINGS["dropped"])
         window = "the last partial window"
-        if violation.lost > 0 and violation.steps and violation.lost < violation.steps:
-            window += f" (e.g. {plural(violation.lost, 'microbatch')} of {violation.steps})"
+        full = sampled_steps(violation)
+        if 0 < violation.lost < full:
+            window += f" (e.g. {plural(violation.lost, 'microbatch')} of {full})"
         elif violation.lost > 0:
             window += f" (e.g. {plural(violation.lost, 'microbatch')})"
         return f"{window} {ending}; step once more after the loop"

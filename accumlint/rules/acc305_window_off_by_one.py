@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from accumlint.contract.verdict import Clause, Violation
 from accumlint.rules.base import Repair, Rule, example
-from accumlint.rules.words import brief, is_symbolic, plural
+from accumlint.rules.words import is_symbolic, known_steps, plural, sampled_steps, steps_name
 
 
 class WindowOffByOne(Rule):
@@ -37,18 +37,17 @@ class WindowOffByOne(Rule):
     )
 
     def message(self, violation: Violation) -> str:
-        """`window` is the length of the first window here, `steps` is K."""
-        text = "the boundary fires on the wrong microbatch"
-        if violation.window > 0:
-            text += f": the first window has {plural(violation.window, 'microbatch')}"
-            if is_symbolic(violation):
-                text += f" instead of {brief(violation.divisor)}"
-                text += f" (e.g. {violation.steps})" if violation.steps and violation.window > 1 else ""
-            elif violation.steps:
-                text += f" instead of {violation.steps}"
-        else:
-            text += ": the first window is not as long as the others"
-        return text + "; count from 1 in the test"
+        """`window` is the length of the first window, `steps` is K."""
+        text, full = "the boundary fires on the wrong microbatch", sampled_steps(violation)
+        if not 0 < violation.window < full:
+            return f"{text}: the first window is not as long as the others; count from 1 in the test"
+        first = f"the first window has {plural(violation.window, 'microbatch')} instead of"
+        if known_steps(violation):
+            return f"{text}: {first} {full}; count from 1 in the test"
+        if is_symbolic(violation) and violation.window == 1:
+            return f"{text}: {first} {steps_name(violation)}; count from 1 in the test"
+        name = f" for {steps_name(violation)}" if is_symbolic(violation) else ""
+        return f"{text}: e.g. {first} {full}{name}; count from 1 in the test"
 
     def hint(self, violation: Violation) -> str:
         return "test (i + 1) % accum == 0"
@@ -56,15 +55,13 @@ class WindowOffByOne(Rule):
     good = (
         example(
             """
-            import itertools
-
             import torch
             import torch.nn.functional as F
 
 
             def train(model, features, values, optimizer, updates, accum=4):
-                done = 0
-                for i in itertools.count():
+                i = done = 0
+                while done < updates:
                     pick = torch.randint(len(features), (8,))
                     loss = F.mse_loss(model(features[pick]), values[pick]) / accum
                     loss.backward()
@@ -72,8 +69,7 @@ class WindowOffByOne(Rule):
                         optimizer.step()
                         optimizer.zero_grad()
                         done += 1
-                        if done == updates:
-                            return
+                    i += 1
             """,
             "`i + 1` microbatches have been seen when the test runs.",
         ),
@@ -126,15 +122,13 @@ class WindowOffByOne(Rule):
     bad = (
         example(
             """
-            import itertools
-
             import torch
             import torch.nn.functional as F
 
 
             def train(model, features, values, optimizer, updates, accum=4):
-                done = 0
-                for i in itertools.count():
+                i = done = 0
+                while done < updates:
                     pick = torch.randint(len(features), (8,))
                     loss = F.mse_loss(model(features[pick]), values[pick]) / accum
                     loss.backward()
@@ -142,8 +136,7 @@ class WindowOffByOne(Rule):
                         optimizer.step()
                         optimizer.zero_grad()
                         done += 1
-                        if done == updates:
-                            return
+                    i += 1
             """,
         ),
         example(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from accumlint.contract.verdict import Clause, Violation
 from accumlint.rules.base import Repair, Rule, example
-from accumlint.rules.words import brief, call_name, is_symbolic
+from accumlint.rules.words import call_name, steps_name
 
 
 class SchedulerPerMicrobatch(Rule):
@@ -38,19 +38,17 @@ class SchedulerPerMicrobatch(Rule):
     )
 
     def message(self, violation: Violation) -> str:
-        """`subject` is the scheduler step, `times` how often it ran in a window; K's name is `divisor`."""
+        """`subject` is the scheduler step; `times` is not told: the last one of a window may stand after its step."""
         call = call_name(violation, "the scheduler step")
-        if is_symbolic(violation):
-            times = f"{brief(violation.divisor)} times"
-        elif violation.times > 1:
-            times = f"{violation.times} times" if violation.steps or violation.divisor else "several times"
-        else:
+        name = steps_name(violation)
+        if not name:
             return (
                 f"{call} runs for every microbatch, the optimizer steps once per window: the schedule ends too early; "
                 "step it after the optimizer"
             )
         return (
-            f"{call} runs {times} per optimizer step: the schedule ends {times} too early; step it after the optimizer"
+            f"{call} runs {name} times per optimizer step: the schedule ends {name} times too early; step it after the "
+            "optimizer"
         )
 
     def hint(self, violation: Violation) -> str:

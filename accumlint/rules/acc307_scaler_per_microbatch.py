@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from accumlint.contract.verdict import Clause, Violation
 from accumlint.rules.base import Repair, Rule, example
-from accumlint.rules.words import brief, call_name, is_symbolic, plural
+from accumlint.rules.words import call_name, runs_inside
 
 
 class ScalerPerMicrobatch(Rule):
@@ -36,12 +36,7 @@ class ScalerPerMicrobatch(Rule):
     def message(self, violation: Violation) -> str:
         """`subject` is the reported call, `times` how often it ran in the window; K's name is `divisor`."""
         call = call_name(violation, "the scaler")
-        if is_symbolic(violation):
-            text = f"{call} runs inside a window of {brief(violation.divisor)} microbatches"
-        elif violation.times > 1 and violation.window > 1:
-            text = f"{call} runs {violation.times} times in a window of {plural(violation.window, 'microbatch')}"
-        else:
-            text = f"{call} runs before the window is complete"
+        text = runs_inside(call, violation)
         return f"{text}: its microbatches carry different loss scales; call it once, at the boundary"
 
     def hint(self, violation: Violation) -> str:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from accumlint.contract.verdict import Clause, Violation
 from accumlint.rules.base import Rule, example
-from accumlint.rules.words import brief
+from accumlint.rules.words import call_name
 
 
 class SyncBoundaryMismatch(Rule):
@@ -40,12 +40,8 @@ class SyncBoundaryMismatch(Rule):
     )
 
     def message(self, violation: Violation) -> str:
-        """`detail` is `late` for a flag set between forward and backward; `subject` is the call or the attribute."""
-        what = brief(violation.subject) or "gradient synchronisation"
-        if violation.detail == "late":
-            return (
-                f"{what} is switched after the forward, one microbatch too late for DDP; switch it before the forward"
-            )
+        """`subject` is the call or the attribute that switches; K is `divisor`, where the source has it."""
+        what = call_name(violation, "gradient synchronisation")
         return (
             f"{what} synchronises another microbatch than the last one before the step: what the ranks accumulate "
             "after it is not exchanged; synchronise on the boundary's microbatch"

@@ -9,7 +9,7 @@ class BatchNormAccumulation(Rule):
     """BatchNorm in train mode normalises every microbatch by its own statistics.
 
     ## What it does
-    Reports the backward call of an accumulating loop whose model has a BatchNorm layer in train mode.
+    Reports the backward call of an accumulating loop in a file whose model has a BatchNorm layer.
 
     ## Why it is bad
     `g = sum_k S_k / sum_k n_k` is the full-batch gradient only if an example's loss does not depend on its neighbours.
@@ -18,8 +18,9 @@ class BatchNormAccumulation(Rule):
     stays wrong. The running statistics are also updated 4 times per window instead of once.
 
     ## Exceptions
-    Silent for LayerNorm, GroupNorm, RMSNorm and InstanceNorm, for BatchNorm in `eval()` mode, and for loops that do not
-    accumulate. `SyncBatchNorm` joins ranks, not microbatches, and is reported.
+    Silent for LayerNorm, GroupNorm, RMSNorm and InstanceNorm, and for loops that do not accumulate. Whether a layer is
+    frozen (`eval()`) is not followed, and a model that comes from another file is not looked into. `SyncBatchNorm`
+    joins ranks, not microbatches.
 
     ## References
     - ultralytics/yolov5#1630
@@ -70,20 +71,28 @@ class BatchNormAccumulation(Rule):
             from torch import nn
 
 
-            def train(features, values, updates, accum=4):
-                norm = nn.BatchNorm1d(8)
-                model = nn.Sequential(nn.Linear(6, 8), norm, nn.ReLU(), nn.Linear(8, 3)).to(features.dtype)
+            class Net(nn.Module):
+                def __init__(self, classes):
+                    super().__init__()
+                    self.conv = nn.Conv2d(3, 16, 3, padding=1, bias=False)
+                    self.norm = nn.GroupNorm(4, 16)
+                    self.head = nn.Linear(16, classes)
+
+                def forward(self, x):
+                    return self.head(torch.relu(self.norm(self.conv(x))).mean(dim=(2, 3)))
+
+
+            def fit(images, labels, updates, accum=4):
+                model = Net(10)
                 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-                model.train()
-                norm.eval()
-                for _ in range(updates):
-                    for _ in range(accum):
-                        pick = torch.randint(len(features), (8,))
-                        (nn.functional.mse_loss(model(features[pick]), values[pick]) / accum).backward()
-                    optimizer.step()
-                    optimizer.zero_grad()
+                for i in range(updates * accum):
+                    pick = torch.randint(len(images), (8,))
+                    (nn.functional.cross_entropy(model(images[pick]), labels[pick]) / accum).backward()
+                    if (i + 1) % accum == 0:
+                        optimizer.step()
+                        optimizer.zero_grad()
             """,
-            "A frozen BatchNorm uses its running statistics.",
+            "GroupNorm too.",
         ),
         example(
             """
@@ -160,24 +169,24 @@ class BatchNormAccumulation(Rule):
         example(
             """
             import torch
-            import torchvision
             from accelerate import Accelerator
+            from torch import nn
 
 
             def finetune(images, labels, updates):
                 accelerator = Accelerator(gradient_accumulation_steps=8)
-                model = torchvision.models.resnet18(num_classes=10)
+                model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Flatten(), nn.LazyLinear(10))
                 optimizer = torch.optim.AdamW(model.parameters())
                 model, optimizer = accelerator.prepare(model, optimizer)
                 model.train()
                 for _ in range(updates * 8):
                     pick = torch.randint(len(images), (4,))
                     with accelerator.accumulate(model):
-                        loss = torch.nn.functional.cross_entropy(model(images[pick]), labels[pick])
+                        loss = nn.functional.cross_entropy(model(images[pick]), labels[pick])
                         accelerator.backward(loss)  # <- here
                         optimizer.step()
                         optimizer.zero_grad()
             """,
-            "A model of torchvision that is known to have BatchNorm layers.",
+            "With Accelerate.",
         ),
     )

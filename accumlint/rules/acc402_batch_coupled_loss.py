@@ -10,7 +10,7 @@ class BatchCoupledLoss(Rule):
 
     ## What it does
     Reports the backward call of an accumulating loop whose loss compares the examples of its batch with each other:
-    contrastive losses and in-batch negatives, Dice or IoU over the whole batch, covariance terms, pairwise ranking.
+    contrastive losses and in-batch negatives, and the metric learning, contrastive and Dice losses of known libraries.
 
     ## Why it is bad
     `g = sum_k S_k / sum_k n_k` presumes that the loss of a batch is a sum over its examples. With in-batch negatives an
@@ -19,8 +19,9 @@ class BatchCoupledLoss(Rule):
     stays wrong (Dice over the batch: 2 to 4 %).
 
     ## Exceptions
-    Silent for losses of single examples or pairs given by the data, for Dice per example, and for two-pass methods
-    that cache the embeddings of the whole window (GradCache). Accumulating a contrastive loss is a different, smaller
+    Silent for losses of single examples or of pairs given by the data, and for two-pass methods that cache the
+    embeddings of the whole window (GradCache). A hand-written Dice, covariance or ranking loss is not recognised.
+    Accumulating a contrastive loss is a different, smaller
     objective rather than a mistake; that is why this rule is off by default.
 
     ## References
@@ -73,22 +74,21 @@ class BatchCoupledLoss(Rule):
             import torch
 
 
-            def dice_per_image(probability, mask):
-                overlap = (probability * mask).flatten(1).sum(1)
-                size = probability.flatten(1).sum(1) + mask.flatten(1).sum(1)
-                return (1 - 2 * overlap / (size + 1)).mean()
+            class Regressor:
+                def __init__(self, net, optimizer, accum=4):
+                    self.net, self.optimizer, self.accum = net, optimizer, accum
+                    self.criterion = torch.nn.SmoothL1Loss()
 
-
-            def train(net, images, masks, optimizer, updates, accum=4):
-                for i in range(updates * accum):
-                    pick = torch.randint(len(images), (8,))
-                    loss = dice_per_image(net(images[pick]).sigmoid(), masks[pick]) / accum
-                    loss.backward()
-                    if (i + 1) % accum == 0:
-                        optimizer.step()
-                        optimizer.zero_grad()
+                def fit(self, features, values, updates):
+                    for i in range(updates * self.accum):
+                        pick = torch.randint(len(features), (8,))
+                        loss = self.criterion(self.net(features[pick]), values[pick]) / self.accum
+                        loss.backward()
+                        if (i + 1) % self.accum == 0:
+                            self.optimizer.step()
+                            self.optimizer.zero_grad()
             """,
-            "Dice of each image, then the mean over images.",
+            "A mean over examples: each has its own loss.",
         ),
         example(
             """
@@ -133,26 +133,24 @@ class BatchCoupledLoss(Rule):
         example(
             """
             import torch
+            from pytorch_metric_learning.losses import NTXentLoss
 
 
-            class Segmenter:
-                def __init__(self, net, optimizer, accum=4):
-                    self.net, self.optimizer, self.accum = net, optimizer, accum
+            class Pretrainer:
+                def __init__(self, encoder, optimizer, accum=4):
+                    self.encoder, self.optimizer, self.accum = encoder, optimizer, accum
+                    self.criterion = NTXentLoss(temperature=0.1)
 
-                def dice(self, probability, mask):
-                    overlap = (probability * mask).sum()
-                    return 1 - 2 * overlap / (probability.sum() + mask.sum() + 1)
-
-                def fit(self, images, masks, updates):
+                def fit(self, images, labels, updates):
                     for i in range(updates * self.accum):
                         pick = torch.randint(len(images), (8,))
-                        loss = self.dice(self.net(images[pick]).sigmoid(), masks[pick])
+                        loss = self.criterion(self.encoder(images[pick]), labels[pick])
                         (loss / self.accum).backward()  # <- here
                         if (i + 1) % self.accum == 0:
                             self.optimizer.step()
                             self.optimizer.zero_grad()
             """,
-            "Dice over the whole batch: a ratio of two batch sums.",
+            "A metric learning loss of a library, in a class.",
         ),
         example(
             """

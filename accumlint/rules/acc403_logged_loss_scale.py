@@ -20,8 +20,8 @@ class LoggedLossScale(Rule):
     compared, and early stopping or a threshold on the loss acts on the wrong number.
 
     ## Exceptions
-    Silent where the undivided loss is logged, where the divided losses of a whole window are added up before they are
-    logged, and where the logged value is multiplied by the number of steps again.
+    Silent where the undivided loss is logged, and where the divided losses of a whole window are added up before they
+    are logged.
 
     ## References
     - espnet/espnet#5090, deepspeedai/DeepSpeed#3367
@@ -38,7 +38,7 @@ class LoggedLossScale(Rule):
 
     def message(self, violation: Violation) -> str:
         """`divisor` is what the logged loss was divided by; `actual` / `expected` its share, if known."""
-        name = brief(violation.divisor) or (str(violation.steps) if violation.steps else "the number of steps")
+        name = brief(violation.divisor) or "the number of steps"
         ratio = share(violation)
         if ratio is None and is_literal(name):
             ratio = Fraction(1, int(name))
@@ -93,20 +93,25 @@ class LoggedLossScale(Rule):
         example(
             """
             import torch
-            import torch.nn.functional as F
 
 
-            def train(model, features, values, optimizer, updates, accum=4):
-                for i in range(updates * accum):
-                    pick = torch.randint(len(features), (8,))
-                    loss = F.mse_loss(model(features[pick]), values[pick]) / accum
-                    loss.backward()
-                    if (i + 1) % accum == 0:
-                        optimizer.step()
-                        optimizer.zero_grad()
-                        print(f"loss {loss.item() * accum:.4f}")
+            class Trainer:
+                def __init__(self, model, optimizer, accum=4):
+                    self.model, self.optimizer, self.accum = model, optimizer, accum
+                    self.criterion = torch.nn.MSELoss()
+
+                def fit(self, features, values, updates):
+                    for i in range(updates * self.accum):
+                        pick = torch.randint(len(features), (8,))
+                        raw = self.criterion(self.model(features[pick]), values[pick])
+                        loss = raw / self.accum
+                        loss.backward()
+                        if (i + 1) % self.accum == 0:
+                            self.optimizer.step()
+                            self.optimizer.zero_grad()
+                            print(f"loss {raw.item():.4f}")
             """,
-            "Multiplied back for the log.",
+            "The undivided loss has a name of its own.",
         ),
     )
     bad = (
@@ -134,15 +139,15 @@ class LoggedLossScale(Rule):
 
 
             class Trainer:
-                def __init__(self, net, optimizer, accum=4):
-                    self.net, self.optimizer, self.accum = net, optimizer, accum
+                def __init__(self, model, optimizer, accum=4):
+                    self.model, self.optimizer, self.accum = model, optimizer, accum
                     self.criterion = torch.nn.MSELoss()
                     self.writer = SummaryWriter()
 
                 def fit(self, features, values, updates):
                     for i in range(updates * self.accum):
                         pick = torch.randint(len(features), (8,))
-                        loss = self.criterion(self.net(features[pick]), values[pick])
+                        loss = self.criterion(self.model(features[pick]), values[pick])
                         loss = loss / self.accum
                         loss.backward()
                         self.writer.add_scalar("train/loss", loss.item(), i)  # <- here

@@ -37,7 +37,7 @@ class UnprovenEqualWeight(Rule):
     )
 
     def message(self, violation: Violation) -> str:
-        """`divisor` or `steps` is named, if known."""
+        """`divisor` is named, if known."""
         name = steps_name(violation)
         text = "microbatch means get equal weight" + (f" (each is divided by {name})" if name else "")
         return text + ": right only if every microbatch has the same number of valid targets, which nothing here shows"
@@ -84,25 +84,30 @@ class UnprovenEqualWeight(Rule):
         ),
         example(
             """
+            import torch
             import torch.nn.functional as F
-            from torch.utils.data import DataLoader
 
 
-            def endless(loader):
-                while True:
-                    yield from loader
+            def get_batch(tokens, block=8, batch=2):
+                starts = torch.randint(len(tokens) - block - 1, (batch,)).tolist()
+                rows = torch.stack([tokens[s : s + block + 1] for s in starts])
+                return rows[:, :-1], rows[:, 1:]
 
 
-            def train(model, dataset, optimizer, updates, accum=4):
-                batches = endless(DataLoader(dataset, batch_size=2, shuffle=True, drop_last=True))
-                for _ in range(updates):
-                    for _ in range(accum):
-                        x, y = next(batches)
-                        (F.cross_entropy(model(x), y) / accum).backward()
-                    optimizer.step()
-                    optimizer.zero_grad()
+            class Trainer:
+                def __init__(self, model, optimizer, accum=4):
+                    self.model, self.optimizer, self.accum = model, optimizer, accum
+
+                def fit(self, tokens, updates):
+                    for _ in range(updates):
+                        for _ in range(self.accum):
+                            x, y = get_batch(tokens)
+                            loss = F.cross_entropy(self.model(x).flatten(0, 1), y.flatten())
+                            (loss / self.accum).backward()
+                        self.optimizer.step()
+                        self.optimizer.zero_grad()
             """,
-            "`drop_last=True` with one target per example, seen through a generator.",
+            "`get_batch` is in sight, and its blocks have one shape.",
         ),
     )
     bad = (

@@ -46,17 +46,28 @@ def is_symbolic(violation: Violation) -> bool:
 
 
 def steps_name(violation: Violation) -> str:
-    """The source's own name of K, else its value; empty where neither is known."""
-    if violation.divisor.strip():
-        return brief(violation.divisor)
-    return str(violation.steps) if violation.steps else ""
+    """The source's own text of K (`args.accum`, `4`); empty where the source has none."""
+    return brief(violation.divisor)
+
+
+def known_steps(violation: Violation) -> int:
+    """K where the source says it in figures, else 0: any other number of the violation is only a sample."""
+    return int(violation.divisor) if is_literal(violation.divisor) else 0
 
 
 def sampled_steps(violation: Violation) -> int:
-    """K as a number: literal, configured or sampled; 0 where it is not known."""
-    if is_literal(violation.divisor):
-        return int(violation.divisor)
-    return violation.steps or violation.window
+    """K as it is in the source or was sampled; 0 where neither is known."""
+    return known_steps(violation) or violation.steps or violation.window
+
+
+def runs_inside(call: str, violation: Violation) -> str:
+    """`CALL runs 4 times in a window of 4 microbatches`, as far as the source says so."""
+    known = known_steps(violation)
+    if known and violation.times > 1:
+        return f"{call} runs {violation.times} times in a window of {plural(known, 'microbatch')}"
+    if is_symbolic(violation):
+        return f"{call} runs inside a window of {steps_name(violation)} microbatches"
+    return f"{call} runs before the window is complete"
 
 
 def heaviest_pair(violation: Violation) -> tuple[Fraction, Fraction, Fraction] | None:
