@@ -244,6 +244,7 @@ RUNNABLE = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")  # the fault of ACC306
 @pytest.mark.parametrize(("rule", "shown", "kind"), RUNNABLE)
 def test_against_the_full_batch(rule: Rule, shown: Example, kind: str) -> None:
     accumulates = "accum" in shown.source
