@@ -92,7 +92,7 @@ def judge_counts(
 
     Class weights, masks and ignored targets are asked before the shapes of batches: `drop_last` says nothing of them.
     """
-    told = _told_by_loss(site)
+    told = _told_by_loss(site, counted=counted)
     if told is not None:
         return told
     if counted and any(fact.name in ("labels", "labels argument") for fact in site.facts):
@@ -114,7 +114,7 @@ def judge_counts(
     return batches
 
 
-def _told_by_loss(site: Site) -> Judgement | None:
+def _told_by_loss(site: Site, *, counted: bool) -> Judgement | None:
     phrases = {
         "ignore_index": "targets equal to ignore_index are not counted",
         "class weights": "the loss divides by the class weights of the targets present",
@@ -122,6 +122,8 @@ def _told_by_loss(site: Site) -> Judgement | None:
         "mask": "the loss is masked",
         "filled": "targets are overwritten where they do not count",
     }
+    if not counted:  # masked, but divided by all elements (Dice an image): the divisor does not vary
+        del phrases["mask"]
     for name, phrase in phrases.items():
         for fact in sorted(site.facts, key=lambda fact: fact.node or 0):
             if fact.name == name and (name != "filled" or site.count in _SKIPPING):

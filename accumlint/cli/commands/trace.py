@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 
 import click
@@ -14,16 +13,18 @@ from accumlint.cli.errors import CLEAN, UsageError
 @click.argument("file", type=click.Path())
 def command(file: str) -> int:
     """Print the traces of the training loops of FILE, one event a line."""
+    from accumlint.analysis import traces
+    from accumlint.reading.read import ReadError
     from accumlint.source.notebook import read_path
     from accumlint.source.text import SourceError
 
     try:
-        source = read_path(Path(file))
-    except SourceError as error:
-        raise UsageError(f"{file}: {error.message}") from None
-    traces = getattr(import_module("accumlint.analysis"), "traces", None)
-    if traces is None:
-        raise UsageError("trace: this release prints no traces")
-    for text in traces(source):
+        texts = list(traces(read_path(Path(file))))
+    except (SourceError, ReadError) as error:
+        where = f"{file}:{error.line}" if error.line else file
+        raise UsageError(f"{where}: {error.message}") from None
+    if not texts:
+        click.echo(f"{file}: no training loop", err=True)
+    for text in texts:
         click.echo(text)
     return CLEAN
