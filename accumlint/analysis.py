@@ -13,7 +13,7 @@ from accumlint.findings import FileReport, Finding, Loop, LoopStatus, Problem
 from accumlint.reading.prefilter import may_train
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from accumlint.contract.judge import Judged
     from accumlint.contract.verdict import Violation
@@ -116,19 +116,6 @@ def judge_module(module: Module, report: FileReport | None = None) -> list[Judge
     return judged
 
 
-def traces(source: SourceText | NotebookText) -> Iterator[str]:
-    """The printed trace of the default path of every region of a file (`accumlint trace`).
-
-    Raises ReadError for a file that cannot be parsed.
-    """
-    from accumlint.contract.judge import judge_regions
-    from accumlint.reading.read import read_module
-    from accumlint.semantics.trace import render
-
-    for each in judge_regions(read_module(source.text, source.filename)):
-        yield render(each.result.default[0])
-
-
 def _worded(module: Module, violations: Iterable[Violation], options: Options) -> list[Finding]:
     """The findings of the wanted rules, sorted by place."""
     from accumlint.rules.registry import all_rules
@@ -182,15 +169,6 @@ def _numbers(violation: Violation) -> dict[str, str]:
         "expected": "" if violation.expected is None else str(violation.expected),
     }
     return {name: text for name, text in numbers.items() if text}
-
-
-def traces(source: SourceText | NotebookText) -> Iterable[str]:
-    """The printed trace of every region's default path. Raises ReadError for a text that is not Python."""
-    from accumlint.reading.read import read_module
-    from accumlint.semantics.trace import render
-
-    for judged in judge_module(read_module(source.text, source.filename)):
-        yield render(judged.result.default[0]) if judged.result.default else f"stopped {judged.result.stopped}"
 
 
 __all__ = ["Options", "Problem", "check_source", "traces"]
