@@ -13,7 +13,7 @@ from accumlint.findings import FileReport, Finding, Loop, LoopStatus, Problem
 from accumlint.reading.prefilter import may_train
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from accumlint.contract.judge import Judged
     from accumlint.contract.verdict import Violation
@@ -114,6 +114,18 @@ def judge_module(module: Module, report: FileReport | None = None) -> list[Judge
             reason = each.abstention.reason if each.abstention is not None else ""
             report.loops.append(Loop(module.syntax.span(each.result.region.node), status, reason))
     return judged
+
+
+def traces(source: SourceText | NotebookText) -> Iterator[str]:
+    """The printed trace of the default path of every region of a file (`accumlint trace`).
+
+    Raises ReadError for a file that cannot be parsed.
+    """
+    from accumlint.reading.read import read_module
+    from accumlint.semantics.trace import render
+
+    for each in judge_module(read_module(source.text, source.filename)):
+        yield render(each.result.default[0]) if each.result.default else f"stopped {each.result.stopped}"
 
 
 def _worded(module: Module, violations: Iterable[Violation], options: Options) -> list[Finding]:
