@@ -10,8 +10,6 @@ from accumlint.semantics.numbers import POINTS, Num
 from accumlint.semantics.trace import Trace
 from accumlint.semantics.values import Site
 
-SHAPES = ("right", "equal", "other")
-
 
 @dataclass(frozen=True, slots=True)
 class Weighting:

@@ -28,7 +28,6 @@ from accumlint.semantics.values import (
     carries_gradient,
     facts_of,
     lineage_of,
-    modules_of,
     path_of,
 )
 
@@ -322,4 +321,4 @@ def merge(first: Form, second: Form, operator: str = "+") -> Form:
     )
 
 
-__all__ = ["STEPS_NAME", "Arithmetic", "merge", "modules_of"]
+__all__ = ["STEPS_NAME", "Arithmetic", "merge"]

@@ -24,7 +24,6 @@ from accumlint.semantics.values import (
     Stream,
     Super,
     Value,
-    carries_gradient,
     path_of,
 )
 
@@ -225,6 +224,3 @@ def _last_name(decorator: ir.Expression) -> str:
     if isinstance(expression, ir.Attribute):
         return expression.name
     return expression.id if isinstance(expression, ir.Name) else ""
-
-
-__all__ = ["Frame", "Machine", "Stopped", "carries_gradient"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from accumlint.reading import ir
-from accumlint.semantics.numbers import Num, combine, compare, number
+from accumlint.semantics.numbers import Num, combine, number
 from accumlint.semantics.values import (
     Canonical,
     ClassValue,
@@ -290,5 +290,3 @@ BUILTINS: dict[str, Handler] = {
     "divmod": _divmod,
     "vars": _vars,
 }
-
-__all__ = ["BUILTINS", "compare"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from accumlint.reading import ir
-from accumlint.semantics.values import Items, Mapping, Opaque, Stream, Value, path_of
+from accumlint.semantics.values import Items, Mapping, Opaque, Value, path_of
 
 if TYPE_CHECKING:
     from accumlint.semantics.calls import Arguments
@@ -154,5 +154,3 @@ _DICT: dict[str, Callable[[Any, Mapping, Arguments, ir.NodeId], Value]] = {
     "update": _update,
     "copy": lambda machine, receiver, arguments, node: Mapping(dict(receiver.items), receiver.rest),
 }
-
-__all__ = ["Stream", "call_container"]

@@ -23,8 +23,6 @@ from accumlint.semantics.values import (
     Canonical,
     ClassValue,
     FunctionValue,
-    Items,
-    Mapping,
     Object,
     Opaque,
     Value,
@@ -404,6 +402,3 @@ def _fresh(machine: Machine, name: str, value: Opaque, turn: int) -> Value:
     if _PLACE.fullmatch(name):
         return turn
     return Opaque(f"{value.path}#{turn}", machine.arrival("call"))
-
-
-__all__ = ["Items", "Mapping", "Region", "find_regions", "run_entry", "start"]

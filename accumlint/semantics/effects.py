@@ -12,13 +12,11 @@ from accumlint.semantics.iterators import Iterators
 from accumlint.semantics.numbers import ONE, combine
 from accumlint.semantics.operands import NOTHING
 from accumlint.semantics.values import (
-    Canonical,
     Form,
     Items,
     LibraryCall,
     Opaque,
     Value,
-    carries_gradient,
     facts_of,
     path_of,
 )
@@ -146,5 +144,3 @@ HANDLERS: dict[type, _Handler] = {
     api.Exempt: Effects.exempt,
     api.Forget: Effects.forget,
 }
-
-__all__ = ["HANDLERS", "Canonical", "Effects", "carries_gradient"]

@@ -7,17 +7,15 @@ a helper is read with the arguments that its caller gives. Whatever a caller's r
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from accumlint.apis.registry import Registry
 from accumlint.reading import ir
 from accumlint.reading.program import Module
 from accumlint.reading.project import Project
-from accumlint.reading.walk import walk
 from accumlint.semantics.attributes import Machine
 from accumlint.semantics.check import check_trace
 from accumlint.semantics.drivers import Region, find_regions, start
-from accumlint.semantics.frames import Frame
 from accumlint.semantics.loops import FIRST_LENGTH
 from accumlint.semantics.machine import (
     BreakLoop,
@@ -31,7 +29,7 @@ from accumlint.semantics.machine import (
     Stopped,
     is_configured,
 )
-from accumlint.semantics.relevance import Relevance, called_name
+from accumlint.semantics.relevance import Relevance
 from accumlint.semantics.trace import BACKWARD, STEP, Trace
 
 RESTARTS = 24
@@ -239,6 +237,3 @@ def window_sizes(trace: Trace) -> list[int]:
                 sizes.append(len(seen))
                 seen = set()
     return sizes
-
-
-__all__ = ["Frame", "Result", "analyse", "called_name", "replace", "run_region", "walk"]
