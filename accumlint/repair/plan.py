@@ -164,9 +164,7 @@ def _counts_equal(layout: Layout, judged: Judged) -> bool:
     trace, facts = judged.result.default[0], read_file_facts(layout.module)
     microbatches = tuple(range(len(trace.counts)))
     sites = {site for event in trace.events if event.form is not None for site, _ in event.form.terms}
-    return bool(sites) and all(
-        judge_counts(site, trace, microbatches, facts).spread is Spread.EQUAL for site in sites
-    )
+    return bool(sites) and all(judge_counts(site, trace, microbatches, facts).spread is Spread.EQUAL for site in sites)
 
 
 def _obligation(leaf: Leaf) -> Obligation:
