@@ -48,6 +48,8 @@ class Registry:
     _renames: dict[str, str] = field(repr=False)
     _patterns: tuple[tuple[re.Pattern[str], str], ...] = field(repr=False)
     _liked: dict[str, str | None] = field(default_factory=dict, repr=False, compare=False)  # answers, remembered
+    _canonical: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    _setters: dict[str, Row | None] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, tables: tuple[Table, ...]) -> Registry:
@@ -89,6 +91,12 @@ class Registry:
 
     def canonical(self, name: str) -> str:
         """The one name of a thing that can be imported under several; unknown names come back unchanged."""
+        known = self._canonical.get(name)
+        if known is None:
+            known = self._canonical[name] = self._renamed(name)
+        return known
+
+    def _renamed(self, name: str) -> str:
         for _ in range(8):
             parts = name.split(".")
             for length in range(len(parts), 0, -1):
@@ -132,8 +140,11 @@ class Registry:
         """The row of an assignment to an attribute; without a class, the one that means the same on all of them."""
         if class_name is not None:
             return self.method(class_name, f"{attribute}.__set__")
-        found = [row for call, row in self._rows.items() if call.endswith(f".{attribute}.__set__")]
-        return found[0] if found and all(row.does == found[0].does for row in found) else None
+        if attribute not in self._setters:
+            found = [row for call, row in self._rows.items() if call.endswith(f".{attribute}.__set__")]
+            same = bool(found) and all(row.does == found[0].does for row in found)
+            self._setters[attribute] = found[0] if same else None
+        return self._setters[attribute]
 
     def returned(self, class_name: str, method: str) -> Row | None:
         """What the framework does with the value that the user's own method of a subclass returns."""

@@ -42,7 +42,7 @@ class Branches(Expressions):
         """Which side of an undecided `if` this path takes, and whether the other side is worth a path of its own."""
         relevance = self.program.relevance
         then, orelse = relevance.words(node.body), relevance.words(node.orelse)
-        control = bool(relevance.assigned(node.body) & relevance.tested((node,)))
+        control = bool(relevance.assigned(node.body) & relevance.tested(node))
         skips = any(isinstance(s, ir.Continue) for s in node.body)
         if isinstance(test, Opaque) and test.wants and (then or orelse or skips or control):
             self.learn_from(test)

@@ -238,7 +238,7 @@ def _set_up(machine: Machine, body: tuple[ir.Statement, ...], module: Frame) -> 
         for statement in body:
             if isinstance(statement, ir.For | ir.While) or _is_main_guard(statement):
                 continue
-            if "backward" in machine.program.relevance.words((statement,)):
+            if "backward" in machine.program.relevance.words_within(statement):
                 continue  # it trains: a region of its own, not set-up
             try:
                 machine.execute((statement,), module)

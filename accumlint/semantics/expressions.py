@@ -205,10 +205,8 @@ class Expressions(Comparisons):
             return self._selected(test.points, self.evaluate(node.body, frame), self.evaluate(node.orelse, frame))
         truth = self.truth(test)
         if truth is None:
-            words = self.program.relevance.words(
-                (ir.Evaluate(node.node, node.body), ir.Evaluate(node.node, node.orelse))
-            )
-            truth = self.choose(test, node.node, relevant=bool(words), default=True)
+            within = self.program.relevance.words_within
+            truth = self.choose(test, node.node, relevant=bool(within(node.body) or within(node.orelse)), default=True)
         return self.evaluate(node.body if truth else node.orelse, frame)
 
     def _selected(self, points: tuple[bool | None, ...], body: Value, orelse: Value) -> Value:

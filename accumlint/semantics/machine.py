@@ -334,6 +334,8 @@ class MachineState:
         for place, known in enumerate(self.trace.decisions):
             if known.key == key and known.basis != "flipped":
                 basis = "default" if may_flip else known.basis
+                if (basis, known.fork or fork) == (known.basis, known.fork):
+                    continue
                 self.trace.decisions[place] = replace(known, basis=basis, fork=known.fork or fork)
 
     # ----------------------------------------------------------------------------------------- opaque

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias
 
 LONGEST_TEXT = 120
@@ -51,17 +52,18 @@ class Num:
     unknowns: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        if not self.unknowns and any(value != self.at[0] for value in self.at):
+        if not self.unknowns and self.depends_on_counts:
             raise ValueError(f"a literal that varies between points: {self.text}")
 
     @property
     def is_constant(self) -> bool:
         """Whether it has one defined value at all points: it does not depend on the counts."""
-        return self.at[0] is not None and all(value == self.at[0] for value in self.at)
+        return self.at[0] is not None and not self.depends_on_counts
 
     @property
     def depends_on_counts(self) -> bool:
-        return any(value != self.at[0] for value in self.at)
+        first = self.at[0]
+        return any(value is not first and value != first for value in self.at)
 
     @property
     def constant(self) -> Fraction:
@@ -88,10 +90,12 @@ def exact(value: int | float | bool | Fraction) -> Fraction:
 
 def number(value: Scalar, text: str = "", unknowns: frozenset[str] = frozenset()) -> Num:
     """A literal, or a value that all points share, as a Num."""
-    if isinstance(value, Num):
-        return value
-    fraction = exact(value)
-    return Num((fraction,) * POINTS, text or str(value), unknowns)
+    return value if isinstance(value, Num) else _shared(value, text, unknowns)
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _shared(value: int | float | bool | Fraction, text: str, unknowns: frozenset[str]) -> Num:
+    return Num((exact(value),) * POINTS, text or str(value), unknowns)
 
 
 ZERO = number(0)
@@ -136,14 +140,25 @@ def combine(operator: str, left: Num, right: Num) -> Num | None:
     operation = _OPERATIONS.get(operator)
     if operation is None:
         return None
-    at = tuple(
-        None if a is None or b is None else _bounded(operation(a, b)) for a, b in zip(left.at, right.at, strict=True)
-    )
+    at = _at_each_point(operation, left, right)
     if operator in ("max", "min"):
         text = f"{operator}({left.text}, {right.text})"
     else:
         text = f"{_wrapped(left.text)} {operator} {_wrapped(right.text)}"
     return Num(at, brief(text), left.unknowns | right.unknowns)
+
+
+def _at_each_point(operation: _Operation, left: Num, right: Num) -> tuple[Fraction | None, ...]:
+    """Neighbouring points that hold the same two values share one result: literals are worked out once."""
+    found: list[Fraction | None] = []
+    last: tuple[Fraction | None, Fraction | None] | None = None
+    for a, b in zip(left.at, right.at, strict=True):
+        if last is None or a is not last[0] or b is not last[1]:
+            found.append(None if a is None or b is None else _bounded(operation(a, b)))
+            last = (a, b)
+        else:
+            found.append(found[-1])
+    return tuple(found)
 
 
 def _bounded(value: Fraction | None) -> Fraction | None:

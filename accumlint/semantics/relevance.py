@@ -36,6 +36,7 @@ class Relevance:
     _tests: dict[int, frozenset[str]] = field(default_factory=dict)
     _jumps: dict[int, bool] = field(default_factory=dict)
     _called: dict[int, frozenset[str]] = field(default_factory=dict)
+    _alone: dict[int, tuple[ir.Statement]] = field(default_factory=dict)
     _kept: list[object] = field(default_factory=list)  # blocks whose identity is a key stay alive
 
     @classmethod
@@ -71,6 +72,19 @@ class Relevance:
     def words(self, block: tuple[ir.Statement, ...]) -> frozenset[str]:
         """The event words that running a block can reach, through functions of the file too."""
         return self._reach(block, set())
+
+    def words_within(self, node: ir.Statement | ir.Expression) -> frozenset[str]:
+        """The event words that running one statement, or evaluating one expression, can reach."""
+        return self.words(self._block_of(node))
+
+    def _block_of(self, node: ir.Statement | ir.Expression) -> tuple[ir.Statement, ...]:
+        """The block that holds one node only; the same block each time, since answers are remembered by identity."""
+        block = self._alone.get(id(node))
+        if block is None:
+            statement = ir.Evaluate(node.node, node) if isinstance(node, ir.Expression) else node
+            block = self._alone[id(node)] = (statement,)
+            self._kept.append(node)
+        return block
 
     def _reach(self, block: tuple[ir.Statement, ...], seen: set[str]) -> frozenset[str]:
         key = id(block)
@@ -120,23 +134,16 @@ class Relevance:
             self._kept.append(block)
         return known
 
-    def tested(self, body: tuple[ir.Statement, ...]) -> frozenset[str]:
-        """The plain names and attribute names that tests of a function body look at: its control names."""
-        known = self._tests.get(id(body))
+    def tested(self, statement: ir.Statement) -> frozenset[str]:
+        """The plain names and attribute names that the tests in a statement look at: its control names."""
+        known = self._tests.get(id(statement))
         if known is None:
-            found: set[str] = set()
-            for statement in body:
-                for node in nodes_of(statement):
-                    test = getattr(node, "test", None)
-                    if test is not None:
-                        for part in walk(test):
-                            if isinstance(part, ir.Name):
-                                found.add(part.id)
-                            elif isinstance(part, ir.Attribute):
-                                found.add(part.name)
-            known = frozenset(found)
-            self._tests[id(body)] = known
-            self._kept.append(body)
+            tests = [test for node in nodes_of(statement) if (test := getattr(node, "test", None)) is not None]
+            parts = [part for test in tests for part in walk(test)]
+            names = {part.id for part in parts if isinstance(part, ir.Name)}
+            known = frozenset(names | {part.name for part in parts if isinstance(part, ir.Attribute)})
+            self._tests[id(statement)] = known
+            self._kept.append(statement)
         return known
 
 

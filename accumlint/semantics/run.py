@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from accumlint.apis.registry import Registry
 from accumlint.reading import ir
@@ -83,24 +84,25 @@ def run_region(program: Program, region: Region, *, thorough: bool = False) -> R
     """The default path of a region and its flips: where another backward lies, or (`thorough`) any event."""
     result = Result(region)
     settled: list[Knowledge] = []
-    for steps in STEPS:
-        knowledge = Knowledge(steps=steps)
-        trace, fixed = _settle(program, region, knowledge, {})
-        result.default.append(trace)
+    knowledge = Knowledge(steps=STEPS[0])
+    for following in (*STEPS[1:], None):
+        machine, fixed = _settle(program, region, knowledge, {})
+        result.default.append(machine.trace)
         settled.append(knowledge)
-        if fixed or trace.stopped:
+        if fixed or machine.trace.stopped or following is None:
             break
+        knowledge = _with_steps(machine, following)
     if not result.default[0].stopped:
         forks = [d for d in result.default[0].decisions if d.basis == "default" and (thorough or d.fork)]
         for decision in forks[:FLIPS]:
             forced = {decision.key: not decision.answer}
             starts = [deepcopy(known) for known in settled]
-            result.flipped.append([_settle(program, region, known, forced)[0] for known in starts])
+            result.flipped.append([_settle(program, region, known, forced)[0].trace for known in starts])
     return result
 
 
-def _settle(program: Program, region: Region, knowledge: Knowledge, forced: dict[str, bool]) -> tuple[Trace, bool]:
-    """Run a path until nothing new is learned. Returns its trace and whether K is the code's own number."""
+def _settle(program: Program, region: Region, knowledge: Knowledge, forced: dict[str, bool]) -> tuple[Machine, bool]:
+    """Run a path until nothing new is learned. Returns the last machine and whether K is the code's own number."""
     for _ in range(RESTARTS):
         machine = Machine(program, knowledge, forced, region.name)
         try:
@@ -117,10 +119,24 @@ def _settle(program: Program, region: Region, knowledge: Knowledge, forced: dict
             trace.steps, trace.steps_text = knowledge.steps, next(iter(knowledge.steps_paths))
         elif trace.steps is None and knowledge.literal_steps in window_sizes(trace):
             trace.steps, trace.steps_text = knowledge.literal_steps, str(knowledge.literal_steps)
-        return trace, not knowledge.steps_paths and not _has_free_window(machine)
-    trace = Trace(region.name)
-    trace.stopped = "its configuration does not settle"
-    return trace, True
+        return machine, not knowledge.steps_paths and not _has_free_window(machine)
+    machine = Machine(program, knowledge, forced, region.name)
+    machine.trace.stopped = "its configuration does not settle"
+    return machine, True
+
+
+def _with_steps(machine: Machine, steps: int) -> Knowledge:
+    """What a settled run learned, for another number of accumulation steps: most of it need not be learned again."""
+    knowledge = deepcopy(machine.knowledge)
+    for path in knowledge.steps_paths:
+        if knowledge.numbers[path] == knowledge.steps:
+            knowledge.numbers[path] = Fraction(steps)
+    knowledge.steps = steps
+    for key in knowledge.lengths:
+        wanted = _length_for(machine, key, knowledge)
+        if wanted is not None:
+            knowledge.lengths[key] = wanted
+    return knowledge
 
 
 def _has_free_window(machine: Machine) -> bool:
@@ -149,11 +165,8 @@ def _learn_lengths(machine: Machine) -> bool:
     if not machine.universe and not any(e.kind == BACKWARD for e in machine.trace.events):
         return changed or _lengthen(knowledge)
     for key in list(knowledge.lengths):
-        use = machine.uses.get(key)
-        changed |= _learn_range(machine, key, use)
-        if key in machine.streamed and (use is None or not use.direct_backward) and machine.universe:
-            use = LoopUse(direct_backward=True, any_backward=True, any_step=True)
-        wanted = _wanted_length(key, use, knowledge, _brings_microbatches(machine, key))
+        changed |= _learn_range(machine, key, machine.uses.get(key))
+        wanted = _length_for(machine, key, knowledge)
         if wanted is not None and knowledge.lengths[key] != wanted:
             knowledge.lengths[key] = wanted
             changed = True
@@ -188,6 +201,14 @@ def _learn_range(machine: Machine, key: str, use: LoopUse | None) -> bool:
 def _brings_microbatches(machine: Machine, key: str) -> bool:
     """Whether what a loop collects is backpropagated by another loop, one element a microbatch."""
     return any(kinds == (f"batch:{key}",) for kinds in machine.trace.lineages.values())
+
+
+def _length_for(machine: Machine, key: str, knowledge: Knowledge) -> int | None:
+    """How long an unknown loop should be with the number of steps in `knowledge`, by what happened in a run."""
+    use = machine.uses.get(key)
+    if key in machine.streamed and (use is None or not use.direct_backward) and machine.universe:
+        use = LoopUse(direct_backward=True, any_backward=True, any_step=True)
+    return _wanted_length(key, use, knowledge, _brings_microbatches(machine, key))
 
 
 def _wanted_length(key: str, use: LoopUse | None, knowledge: Knowledge, brings: bool) -> int | None:
