@@ -1,6 +1,7 @@
 """Test sessions on every Python that is installed: `nox`, or `nox -s core-3.12`, `nox -s without_torch`.
 
-The full suite, with torch, is the README's test command; these sessions install no torch. What needs it is skipped.
+The full suite, with torch, is the README's test command. Apart from `frameworks`, these sessions install no torch; what
+needs it is skipped.
 """
 
 from __future__ import annotations
@@ -47,6 +48,14 @@ def oldest(session: nox.Session) -> None:
     """The command line's tests with the oldest releases that pyproject.toml allows."""
     session.install("-e", ".", *NEEDED, "click==8.1.0", "libcst==1.5.0", "pathspec==0.12.0", "rich==13.0.0")
     session.run("pytest", *(session.posargs or present("tests/source", "tests/cases", "tests/report", "tests/cli")))
+
+
+@nox.session
+def frameworks(session: nox.Session) -> None:
+    """The harness against the real accelerate, lightning, transformers and, if it can be built, DeepSpeed."""
+    session.install("-e", ".[frameworks]", *NEEDED, "-c", "constraints.txt")
+    session.run("pip", "install", "-e", ".[deepspeed]", "-c", "constraints.txt", success_codes=[0, 1])
+    session.run("pytest", "-n", "0", *(session.posargs or ("tests/frameworks",)))
 
 
 @nox.session

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from accumlint.harness.errors import HarnessError as HarnessError
     from accumlint.harness.factory import verify as verify
     from accumlint.harness.factory import verify_repair as verify_repair
+    from accumlint.harness.frameworks import deepspeed_loop as deepspeed_loop
+    from accumlint.harness.frameworks import lightning_loop as lightning_loop
+    from accumlint.harness.frameworks import trainer_loop as trainer_loop
     from accumlint.harness.leaf import check_pair as check_pair
     from accumlint.harness.monitor import watch as watch
     from accumlint.harness.reference import full_batch_gradient as full_batch_gradient
@@ -35,9 +38,12 @@ _HOME = {
     "accumcheck": "check",
     "assert_equivalent": "assertion",
     "check_pair": "leaf",
+    "deepspeed_loop": "frameworks",
     "full_batch_gradient": "reference",
+    "lightning_loop": "frameworks",
     "reference_update": "reference",
     "relative_error": "tolerances",
+    "trainer_loop": "frameworks",
     "verify": "factory",
     "verify_repair": "factory",
     "watch": "monitor",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
+from accumlint.harness.clips import guess_max_norm
 from accumlint.harness.errors import (
     ControlFailedError,
     EqualCountsError,
@@ -18,10 +20,11 @@ from accumlint.harness.errors import (
     TrainingLoopError,
 )
 from accumlint.harness.judge import Expectation, Judgement, judge
+from accumlint.harness.precision import PrecisionWatch, choose_tolerance, least_precise
 from accumlint.harness.recorder import Recorder
 from accumlint.harness.reference import Count, LossSum, full_batch_gradient, read_count, scalar_loss
 from accumlint.harness.report import Fault, FaultKind, Report
-from accumlint.harness.tolerances import get_tolerance, l2_norm
+from accumlint.harness.tolerances import l2_norm
 from accumlint.harness.twin import MakeOptimizer, Twin, cast_data, find_coupling, make_deterministic, make_twin
 
 Train = Callable[[Any, Any, torch.optim.Optimizer], Any]
@@ -84,15 +87,16 @@ def accumcheck(
         return recorder
 
     probe = make_twin(model, optimizer, dtype)
-    check_reference(probe, data, counts, loss_sum, count)
+    reference = check_reference(probe, data, counts, loss_sum, count)
     make_deterministic(probe, data, loss_sum, count)
     used = get_used_dtype(probe.model)
     recorder = run(train)
     assumptions: list[str] = []
     steps = accumulation_steps or infer_accumulation_steps(recorder, len(data), assumptions)
-    base = get_tolerance(used, integer_division=recorder.integer_division) if tolerance is None else tolerance
-    if recorder.integer_division and tolerance is None and base > get_tolerance(used):
-        assumptions.append(f"the loop divides integer tensors, which rounds to float32: tolerance {base:g}")
+    base = choose_tolerance(
+        used, tolerance, (recorder.narrowest, reference.narrowest),
+        integer_division=recorder.integer_division, assumptions=assumptions,
+    )  # fmt: skip
     seen = next((c for step in recorder.steps for c in step.clips if c.function == "clip_grad_norm_"), None)
     if max_norm is None and seen is not None:
         max_norm, norm_type = seen.limit, seen.norm_type
@@ -103,10 +107,17 @@ def accumcheck(
         assumptions.append(f"clip value {clip_value:g} read off the loop")
     expectation = Expectation(data, counts, loss_sum, count, steps, max_norm, norm_type, clip_value, base)
     judged = judge(recorder, probe.model, expectation)
+    if max_norm is None and clip_value is None:
+        max_norm = guess_max_norm(recorder, judged.windows)
+        if max_norm is not None:
+            assumptions.append(f"the loop clips at {max_norm:g} by other means than torch.nn.utils")
+            expectation = replace(expectation, max_norm=max_norm)
+            judged = judge(recorder, probe.model, expectation)
     limits, untested = list(probe.limits), find_untested(counts, steps)
     again = choose_scale(judged, recorder, max_norm)
     if again is not None:
-        judged = judged.joined(judge(run(train, again), probe.model, expectation))
+        second = judge(run(train, again), probe.model, expectation)
+        judged = judged.behind_clip(second) if again < 1 else judged.joined(second)
     faults = list(judged.faults)
     coupled = find_coupling(probe, data, loss_sum, count, merge)
     faults += judge_coupling(*coupled, tolerance=base, untested=untested)
@@ -149,15 +160,19 @@ def read_counts(microbatches: Sequence[Any], count: Count) -> list[float]:
     return counts
 
 
-def check_reference(twin: Twin, data: Sequence[Any], counts: Sequence[float], loss_sum: LossSum, count: Count) -> None:
-    """Raise if the reference cannot be computed, is not finite, or is zero."""
+def check_reference(
+    twin: Twin, data: Sequence[Any], counts: Sequence[float], loss_sum: LossSum, count: Count
+) -> PrecisionWatch:
+    """Raise if the reference cannot be computed, is not finite, or is zero; return how precise it is."""
+    watch = PrecisionWatch()
     try:
+        with watch:
+            gradient = full_batch_gradient(twin.model, data, loss_sum, count)
         for k, microbatch in enumerate(data):
             loss = float(scalar_loss(loss_sum, twin.model, microbatch).detach())
             if not math.isfinite(loss):
                 hint = "; it has no target: use a sum, not a mean" if counts[k] == 0 else ""
                 raise NonFiniteError(f"loss_sum of microbatch {k} is {loss}{hint}")
-        gradient = full_batch_gradient(twin.model, data, loss_sum, count)
     except HarnessError:
         raise
     except Exception as error:
@@ -165,6 +180,7 @@ def check_reference(twin: Twin, data: Sequence[Any], counts: Sequence[float], lo
     norm = l2_norm(gradient)
     if not math.isfinite(norm) or norm == 0:
         raise NonFiniteError(f"the full-batch gradient has norm {norm}: there is nothing to compare")
+    return watch
 
 
 def run_loop(loop: Train, recorder: Recorder, twin: Twin, data: Sequence[Any], seed: int) -> None:
@@ -206,7 +222,7 @@ def infer_accumulation_steps(recorder: Recorder, microbatches: int, assumptions:
 
 def get_used_dtype(model: torch.nn.Module) -> torch.dtype:
     """Return the lowest precision among the trainable parameters."""
-    return max((p.dtype for p in model.parameters() if p.requires_grad), key=lambda d: float(torch.finfo(d).eps))
+    return least_precise(p.dtype for p in model.parameters() if p.requires_grad)
 
 
 def find_untested(counts: Sequence[float], steps: int) -> list[str]:
@@ -234,7 +250,7 @@ def choose_scale(judged: Judgement, recorder: Recorder, max_norm: float | None) 
     if max(norms) <= max_norm:
         return 10 * max_norm / min(norms)
     if any(not step.clips for step in recorder.steps):
-        return 0.01 * max_norm / max(norms)
+        return 1e-4 * max_norm / max(norms)
     return None
 
 

@@ -127,7 +127,10 @@ def _last_count(w: Weighing) -> str | None:
 
 
 def _means_summed(w: Weighing) -> str | None:
-    return f"{_weights(w)}; divide by the window's valid targets" if w.means_are(1.0) else None
+    if not w.means_are(1.0):
+        return None
+    size = "" if w.ratio is None else f": gradient {show_number(w.ratio)} times too large"
+    return f"{_weights(w)}{size}; divide by the window's valid targets"
 
 
 def _sum_not_divided(w: Weighing) -> str | None:

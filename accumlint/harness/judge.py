@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from accumlint.harness.clips import as_clipped_by_hand, is_clipped, judge_clips
 from accumlint.harness.diagnosis import Weighing, best_ratio, name_weight_faults, recover_coefficients
 from accumlint.harness.recorder import Recorder, Step
 from accumlint.harness.reference import (
@@ -22,7 +23,7 @@ from accumlint.harness.reference import (
     scalar_loss,
     trainable_parameters,
 )
-from accumlint.harness.report import Fault, FaultKind, Window, show_number
+from accumlint.harness.report import Fault, FaultKind, Window
 from accumlint.harness.tolerances import l2_norm, relative_error
 
 
@@ -77,6 +78,12 @@ class Judgement:
     windows: tuple[Window, ...] = ()
     faults: list[Fault] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    def behind_clip(self, unclipped: Judgement) -> Judgement:
+        """Join with a run in which the clip, which could not be seen, was not active: that one shows the weights."""
+        vague = {FaultKind.WRONG_COUNT, FaultKind.WRONG_SCALE, FaultKind.WEIGHTS} if unclipped.faults else set()
+        own = [fault for fault in self.faults if fault.kind not in vague]
+        return unclipped.joined(Judgement((), own, self.notes))
 
     def joined(self, other: Judgement) -> Judgement:
         """Add the faults of a second run that the first did not show."""
@@ -173,7 +180,10 @@ def _judge_window(
     whole_clips = [clip for clip in step.clips if clip.after == step.backwards]
     before_clip = whole_clips[0].before if whole_clips else used
     before = {n: g for n, g in before_clip.items() if n in names}
-    is_hidden = not whole_clips and _is_clipped(expected, clipped) and relative_error(used, clipped) <= tolerance
+    is_hidden = False
+    if not whole_clips and is_clipped(expected, clipped):
+        clipped = as_clipped_by_hand(used, expected, clipped, tolerance)
+        is_hidden = relative_error(used, clipped) <= tolerance
     error = relative_error(before, clipped if is_hidden else expected)
     clipped_error = relative_error(used, clipped)
     ratio = best_ratio(before, expected, tolerance)
@@ -188,7 +198,7 @@ def _judge_window(
         clipped_error=clipped_error,
         update_error=_judge_update(index, step, clipped, clipped_error <= tolerance, expectation, judgement),
         ratio=ratio,
-        norm=l2_norm(before),
+        norm=l2_norm(before) / recorder.scale,
         expected_norm=l2_norm(expected) / recorder.scale,
         clips=len(step.clips),
     )
@@ -198,7 +208,9 @@ def _judge_window(
         faults.append(Fault(FaultKind.NON_FINITE, f"at step {index + 1}{empty}", (index,)))
         return window, None
     explained = _judge_clear(index, step, faults)
-    explained |= _judge_clips(index, step, used, before, expected, clipped, expectation, faults)
+    explained |= judge_clips(
+        index, step, used, expected, clipped, tolerance, expectation.max_norm, expectation.clip_value, faults
+    )
     if is_hidden and recorder.scale == 1.0:
         judgement.notes.append(
             "the loop clips by other means than torch.nn.utils: the gradient before it was seen in a second run only"
@@ -244,45 +256,6 @@ def _judge_clear(index: int, step: Step, faults: list[Fault]) -> bool:
     return bool(step.lost) or step.stale
 
 
-def _judge_clips(
-    index: int,
-    step: Step,
-    used: Gradient,
-    before: Gradient,
-    expected: Gradient,
-    clipped: Gradient,
-    expectation: Expectation,
-    faults: list[Fault],
-) -> bool:
-    """Add the faults of clipping; true if one of them explains a wrong gradient."""
-    tolerance = expectation.tolerance
-    early = [clip for clip in step.clips if clip.after < step.backwards]
-    whole = [clip for clip in step.clips if clip.after == step.backwards]
-    found: list[Fault] = []
-    if early:
-        text = f"{len(step.clips)} clips where 1 belongs, {len(early)} of them before the window's last backward"
-        found.append(Fault(FaultKind.CLIP_EACH, text, (index,)))
-    for function in ("clip_grad_norm_", "clip_grad_value_"):
-        times = sum(clip.function == function for clip in whole)
-        if times > 1:
-            faults.append(Fault(FaultKind.CLIP_TWICE, f"{times} calls of {function}", (index,)))
-    norm_clips = [clip for clip in whole if clip.function == "clip_grad_norm_"]
-    if expectation.max_norm is not None and norm_clips and not math.isclose(norm_clips[0].limit, expectation.max_norm):
-        text = f"{norm_clips[0].limit:g} where {expectation.max_norm:g} belongs"
-        found.append(Fault(FaultKind.CLIP_THRESHOLD, text, (index,)))
-    changed = bool(whole) and relative_error(used, {n: whole[-1].result.get(n, used[n]) for n in used}) > 1e-14
-    if changed and not early:
-        factor = best_ratio(used, whole[-1].result, tolerance)
-        text = f"the gradient is multiplied by {show_number(factor)} after the clip; divide first, clip last"
-        found.append(Fault(FaultKind.CLIP_BEFORE_DIVISION, text, (index,)))
-    wants_clip = expectation.max_norm is not None or expectation.clip_value is not None
-    if wants_clip and not step.clips and _is_clipped(expected, clipped) and relative_error(used, expected) <= tolerance:
-        text = f"norm {l2_norm(used):.3g} where {l2_norm(clipped):.3g} belongs"
-        found.append(Fault(FaultKind.CLIP_MISSING, text, (index,)))
-    faults += found
-    return bool(found)
-
-
 def _judge_update(
     index: int, step: Step, clipped: Gradient, is_right: bool, expectation: Expectation, judgement: Judgement
 ) -> float:
@@ -312,10 +285,6 @@ def _judge_update(
             "where a gradient is zero in exact arithmetic"
         )
     return error
-
-
-def _is_clipped(expected: Gradient, clipped: Gradient) -> bool:
-    return relative_error(clipped, expected) > 1e-9
 
 
 def _load(parameters: dict[str, torch.Tensor], values: Gradient) -> None:

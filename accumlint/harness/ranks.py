@@ -34,10 +34,11 @@ from accumlint.harness.check import (
 )
 from accumlint.harness.errors import ControlFailedError, HarnessError, RanksError, TrainingLoopError
 from accumlint.harness.judge import Expectation, judge
+from accumlint.harness.precision import choose_tolerance
 from accumlint.harness.recorder import Recorder
 from accumlint.harness.reference import Count, LossSum
 from accumlint.harness.report import Fault, FaultKind, Report
-from accumlint.harness.tolerances import get_tolerance, relative_error
+from accumlint.harness.tolerances import relative_error
 from accumlint.harness.twin import MakeOptimizer, Twin, cast_data, make_optimizer, make_twin
 
 WRAPS = ("ddp", "fsdp2", "none")
@@ -93,7 +94,7 @@ def check_ranks(
     data = [cast_data(microbatch, dtype) for own in microbatches for microbatch in own]
     counts = read_counts(data, count)
     twin = make_twin(model, None, dtype)
-    check_reference(twin, data, counts, loss_sum, count)
+    reference = check_reference(twin, data, counts, loss_sum, count)
     with tempfile.TemporaryDirectory(prefix="accumlint-ranks-") as folder:
         plan = _Plan(
             train, model, microbatches, loss_sum, count, optimizer, accumulation_steps, dtype, seed,
@@ -103,8 +104,10 @@ def check_ranks(
     assumptions: list[str] = []
     steps = accumulation_steps or infer_accumulation_steps(loop[0], sizes[0], assumptions)
     used = get_used_dtype(twin.model)
-    divides = any(record.integer_division for record in loop)
-    limit = get_tolerance(used, integer_division=divides) if tolerance is None else tolerance
+    limit = choose_tolerance(
+        used, tolerance, (reference.narrowest, *(record.narrowest for record in loop)),
+        integer_division=any(record.integer_division for record in loop), assumptions=assumptions,
+    )  # fmt: skip
     clip = next((c for step in loop[0].steps for c in step.clips if c.function == "clip_grad_norm_"), None)
     if max_norm is None and clip is not None:
         max_norm = clip.limit
@@ -224,6 +227,8 @@ def _rank_main(rank: int, world_size: int, plan: _Plan) -> None:
     code = 0
     try:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
+        if dist.is_initialized():
+            dist.destroy_process_group()  # the parent's, which came along in the fork
         store = f"file://{plan.folder}/store"
         dist.init_process_group("gloo", init_method=store, rank=rank, world_size=world_size)
         steps = plan.accumulation_steps or len(plan.microbatches[rank])

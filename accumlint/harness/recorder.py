@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 import torch.optim.optimizer as torch_optimizer
-from torch.overrides import TorchFunctionMode
 
 from accumlint.harness.errors import HarnessError, RunawayLoopError
+from accumlint.harness.precision import PrecisionWatch
 from accumlint.harness.reference import Gradient, trainable_parameters
 
 CLIP_FUNCTIONS = (torch.nn.utils.clip_grad_norm_, torch.nn.utils.clip_grad_value_)
@@ -53,22 +53,6 @@ class Step:
     after: Gradient = field(default_factory=dict)
 
 
-class _IntegerDivision(TorchFunctionMode):  # type: ignore[misc]
-    """Notices that integer tensors are divided, which yields float32 whatever the model's dtype."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        super().__init__()
-        self.recorder = recorder
-
-    def __torch_function__(self, func: Any, classes: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = getattr(func, "__name__", "")
-        if "div" in name and "floor" not in name:
-            tensors = [a for a in args if isinstance(a, torch.Tensor)]
-            if tensors and not any(a.is_floating_point() or a.is_complex() for a in tensors):
-                self.recorder.integer_division |= not any(isinstance(a, float) for a in args)
-        return func(*args, **(kwargs or {}))
-
-
 class Recorder:
     """Records one run of a loop on `model`. `scale` multiplies every gradient as it is made (1 = as it is)."""
 
@@ -85,6 +69,7 @@ class Recorder:
         self.steps: list[Step] = []
         self.total_backwards = 0
         self.integer_division = False
+        self.narrowest: torch.dtype | None = None
         self.optimizer: torch.optim.Optimizer | None = None
         self._depth = 0
         self._held: set[str] = set()
@@ -111,8 +96,11 @@ class Recorder:
                 torch_optimizer.register_optimizer_step_post_hook(self._after_step),
             ):
                 stack.callback(handle.remove)
-            stack.enter_context(_IntegerDivision(self))
-            yield
+            watch = stack.enter_context(PrecisionWatch())
+            try:
+                yield
+            finally:
+                self.integer_division, self.narrowest = watch.integer_division, watch.narrowest
 
     def gradient(self) -> Gradient:
         return {n: whole(p.grad).clone() for n, p in self.parameters.items() if p.grad is not None}
@@ -169,16 +157,43 @@ class Recorder:
 
         return clip
 
-    def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+    def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> Any:
         held = [id(p) for group in optimizer.param_groups for p in group["params"]]
         if not any(i in self.names for i in held):
-            return
+            return None
         if self.optimizer is not None and self.optimizer is not optimizer:
             raise HarnessError("more than one optimizer steps this model; check one of them at a time")
-        if any(callable(a) for a in (*args[1:], *kwargs.values())):
-            raise HarnessError("optimizer.step(closure) cannot be checked: the gradient is made inside the step")
         self.optimizer = optimizer
         names = [self.names[i] for i in held if i in self.names]
+        closures = [a for a in (*args[1:], *kwargs.values()) if callable(a)]
+        if not closures:
+            self._record_step(optimizer, names)
+            return None
+        own = self._wrap_closure(closures[0], optimizer, names)
+        changed = [own if a is closures[0] else a for a in args]
+        return tuple(changed), {key: own if value is closures[0] else value for key, value in kwargs.items()}
+
+    def _wrap_closure(
+        self, closure: Callable[[], Any], optimizer: torch.optim.Optimizer, names: list[str]
+    ) -> Callable[[], Any]:
+        """Return the closure of a step, which makes the gradient: the step is recorded when it has returned."""
+        calls = 0
+
+        def own() -> Any:
+            nonlocal calls
+            calls += 1
+            if calls > 1:
+                raise HarnessError(
+                    f"{type(optimizer).__name__} evaluates its closure more than once a step: it has no single "
+                    "gradient to compare"
+                )
+            value = closure()
+            self._record_step(optimizer, names)
+            return value
+
+        return own
+
+    def _record_step(self, optimizer: torch.optim.Optimizer, names: list[str]) -> None:
         self.steps.append(
             Step(
                 backwards=self.backwards,

@@ -150,7 +150,7 @@ def show_number(value: float | None) -> str:
     if value is None:
         return "-"
     fraction = Fraction(value).limit_denominator(100) if abs(value) < 1e6 else Fraction(0)
-    return str(fraction) if abs(float(fraction) - value) <= 1e-9 * max(1.0, abs(value)) else f"{value:.4g}"
+    return str(fraction) if abs(float(fraction) - value) <= 1e-6 * max(1.0, abs(value)) else f"{value:.4g}"
 
 
 def show_numbers(values: Iterable[float | None]) -> str:

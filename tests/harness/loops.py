@@ -89,14 +89,14 @@ def deferred_clip(model, microbatches, optimizer):
     deferred(model, microbatches, optimizer, CLIP)
 
 
-def hand_clip(model, microbatches, optimizer, factor=1.0):
+def hand_clip(model, microbatches, optimizer, factor=1.0, margin=1e-6):
     for window in windows(microbatches):
         n = max(sum(count(mb) for mb in window), 1)
         for mb in window:
             (loss_sum(model, mb) * factor / n).backward()
         norm = math.sqrt(sum(float(p.grad.square().sum()) for p in model.parameters()))
         if norm > CLIP:
-            divide(model, (norm + 1e-6) / CLIP)
+            divide(model, (norm + margin) / CLIP)
         optimizer.step()
         optimizer.zero_grad()
 

@@ -117,11 +117,45 @@ def test_scale_errors_do_not_hide_behind_adam_or_a_clip(make):
     assert report.has(FaultKind.DIVIDED_TWICE), str(report)
 
 
-def test_a_clip_written_by_hand_hides_nothing():
-    assert check(loops.hand_clip, max_norm=loops.CLIP).equivalent
-    for factor in (1 / K, K):
-        report = check(functools.partial(loops.hand_clip, factor=factor), max_norm=loops.CLIP)
-        assert not report.equivalent, str(report)
+@pytest.mark.parametrize("margin", [1e-6, 0.0], ids=["as torch", "without a margin"])
+@pytest.mark.parametrize("options", [{"max_norm": loops.CLIP}, {}], ids=["told", "not told"])
+def test_a_clip_written_by_hand_hides_nothing(options, margin):
+    report = check(functools.partial(loops.hand_clip, margin=margin), **options)
+    assert report.equivalent, str(report)
+    assert any("other means" in text for text in (*report.assumptions, *report.limits))
+    for factor, kind in ((1 / K, FaultKind.DIVIDED_TWICE), (K, FaultKind.WRONG_SCALE)):
+        report = check(functools.partial(loops.hand_clip, factor=factor, margin=margin), **options)
+        assert report.has(kind), str(report)
+        assert len({fault.kind for fault in report.faults} - {kind}) == 0, str(report)
+
+
+def test_equal_weights_behind_a_clip_written_by_hand_are_named():
+    def loop(model, microbatches, optimizer):
+        for window in loops.windows(microbatches):
+            for mb in window:
+                (loops.guarded_mean(model, mb) / len(window)).backward()
+            norm = sum(float(p.grad.square().sum()) for p in model.parameters()) ** 0.5
+            loops.divide(model, max(norm / loops.CLIP, 1.0))
+            optimizer.step()
+            optimizer.zero_grad()
+
+    for options in ({"max_norm": loops.CLIP}, {}):
+        report = check(loop, **options)
+        assert {fault.kind for fault in report.faults} == {FaultKind.EQUAL_WEIGHT}, str(report)
+        assert report.windows[0].weights == pytest.approx((1 / 3, 1 / 3, None))
+
+
+def test_a_gradient_that_is_always_normalised_is_no_clip():
+    def loop(model, microbatches, optimizer):
+        for window in loops.windows(microbatches):
+            for mb in window:
+                (loops.loss_sum(model, mb) / loops.total(window)).backward()
+            loops.divide(model, sum(float(p.grad.square().sum()) for p in model.parameters()) ** 0.5 / loops.CLIP)
+            optimizer.step()
+            optimizer.zero_grad()
+
+    assert not check(loop).equivalent
+    assert not check(loop, max_norm=loops.CLIP).equivalent
 
 
 def test_an_inactive_clip_is_made_active():
@@ -215,6 +249,43 @@ def test_integer_division_gets_its_own_tolerance():
     assert check(loops.precount).tolerance == 1e-12
 
 
+class Rounds(torch.nn.Module):
+    """Casts inside, as Hugging Face's norms and losses do."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.dtype = dtype
+
+    def forward(self, x):
+        return x.to(self.dtype).tanh().to(x.dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_cast_inside_of_the_model_gets_the_tolerance_of_its_dtype(dtype):
+    for loop, equivalent in ((loops.deferred, True), (loops.naive, False)):
+        report = check(loop, with_layers(Rounds(dtype)))
+        assert report.equivalent is equivalent, str(report)
+        assert report.tolerance == {torch.float32: 1e-5, torch.bfloat16: 3e-2}[dtype]
+        assert any("casts to" in text for text in report.assumptions)
+    assert not check(loops.deferred, with_layers(Rounds(dtype)), tolerance=1e-12).equivalent
+
+
+def test_a_cast_in_the_loop_alone_is_noticed():
+    def loop(model, microbatches, optimizer):
+        for window in loops.windows(microbatches):
+            for mb in window:
+                rounded = torch.nn.functional.cross_entropy(
+                    model(mb[0]).float(), mb[1], reduction="sum", ignore_index=-100
+                )
+                (rounded / loops.total(window)).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    report = check(loop)
+    assert report.equivalent, str(report)
+    assert 1e-12 < report.error < report.tolerance == 1e-5
+
+
 def with_layers(*layers):
     toy = classification_toy()
     first, activation, last = toy.model
@@ -304,8 +375,43 @@ def exiting(model, microbatches, optimizer):
     raise SystemExit(0)
 
 
-def closing(model, microbatches, optimizer):
-    optimizer.step(lambda: loops.loss_sum(model, microbatches[0]))
+def lbfgs(model, microbatches, optimizer):
+    def closure():
+        loss = loops.loss_sum(model, microbatches[0])
+        loss.backward()
+        return loss
+
+    torch.optim.LBFGS(model.parameters()).step(closure)
+
+
+def closing(model, microbatches, optimizer, weight=lambda window, mb: 1 / max(loops.total(window), 1), clip=False):
+    """Makes the whole gradient inside of `optimizer.step(closure)`, as Lightning does with a window's end."""
+    for window in loops.windows(microbatches):
+
+        def closure(window=window):
+            optimizer.zero_grad()
+            for mb in window:
+                loss = loops.loss_sum(model, mb) * weight(window, mb)
+                loss.backward()
+            if clip:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), loops.CLIP)
+            return loss
+
+        optimizer.step(closure) if clip else optimizer.step(closure=closure)
+
+
+@pytest.mark.parametrize("clip", [False, True])
+@pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.AdamW])
+def test_a_closure(clip, make):
+    options = {"optimizer": lambda p: make(p, lr=0.1)}
+    report = check(functools.partial(closing, clip=clip), **options)
+    assert report.equivalent, str(report)
+    assert (report.steps, report.clips) == (3, 3 * clip)
+    report = check(
+        functools.partial(closing, weight=lambda window, mb: 1 / len(window) / max(loops.count(mb), 1), clip=clip),
+        **options,
+    )
+    assert {fault.kind for fault in report.faults} == {FaultKind.EQUAL_WEIGHT}
 
 
 def test_an_optimizer_made_inside_the_loop():
@@ -320,7 +426,7 @@ def test_an_optimizer_made_inside_the_loop():
         (endless, RunawayLoopError),
         (raising, TrainingLoopError),
         (exiting, TrainingLoopError),
-        (closing, HarnessError),
+        (lbfgs, HarnessError),
     ],
 )
 def test_loops_that_cannot_be_judged(loop, error):
