@@ -7,6 +7,7 @@ imported or run. What is read is bounded: a module that is large, or one of too 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +22,8 @@ FOREIGN = 10_000_000
 
 _MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
 _IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import|import[ \t]+([.\w]+))", re.MULTILINE)
+IMPORT_DEPTH = 2
+_EVENTS = (b"backward", b"zero_grad", b"clip_grad", b"unscale", b"no_sync", b"scale_grads", b"multiply_grads")
 _WORTH = (b"loss", b"backward", b"optim", b"DataLoader", b"Dataset")
 
 
@@ -69,16 +72,37 @@ class Project:
     root: Path
     _modules: dict[Path, Module | None] = field(default_factory=dict)
     _resolved: dict[tuple[str, str], tuple[Module, str] | None] = field(default_factory=dict)
+    _training: dict[Path, bool] = field(default_factory=dict)
     _count: int = 0
 
     def imports_training(self, filename: str, data: bytes) -> bool:
         """Whether a file (its bytes) imports a module of the project that holds a backward."""
+        return any(b"backward" in _bytes_of(path) for path in self._imported_by(Path(filename).resolve(), data))
+
+    def may_train(self, target: str, importer: str) -> bool:
+        """Whether the module that a dotted target is in touches gradients or optimizers, or imports one that does.
+
+        By its bytes: a module for which this is False need not be read to know what a call can reach."""
+        placed = self._place(target, importer)
+        return placed is not None and self._touches_training(placed[0], IMPORT_DEPTH)
+
+    def _touches_training(self, path: Path, depth: int) -> bool:
+        known = self._training.get(path)
+        if known is None:
+            self._training[path] = False  # what a module that imports itself adds
+            data = _bytes_of(path)
+            known = any(word in data for word in _EVENTS) or (b"optim" in data and b".step(" in data)
+            if not known and depth:
+                known = any(self._touches_training(other, depth - 1) for other in self._imported_by(path, data))
+            self._training[path] = known
+        return known
+
+    def _imported_by(self, path: Path, data: bytes) -> Iterator[Path]:
+        """The files of the project's modules that the text of a file imports, without parsing it."""
         for match in _IMPORT.finditer(data):
-            dotted = (match[1] or match[2]).decode()
-            path = self.locate(dotted, Path(filename).resolve())
-            if path is not None and b"backward" in _bytes_of(path):
-                return True
-        return False
+            found = self.locate((match[1] or match[2]).decode(), path)
+            if found is not None and found != path:
+                yield found
 
     def resolve(self, target: str, importer: str) -> tuple[Module, str] | None:
         """The module that a dotted target is in, and the name in it; None where it is not the project's."""
@@ -88,6 +112,12 @@ class Project:
         return self._resolved[key]
 
     def _resolve(self, target: str, importer: str) -> tuple[Module, str] | None:
+        placed = self._place(target, importer)
+        module = None if placed is None else self.module(placed[0])
+        return None if module is None or placed is None else (module, placed[1])
+
+    def _place(self, target: str, importer: str) -> tuple[Path, str] | None:
+        """The file that a dotted target is in, and the rest of the name, which is a name in it."""
         base = Path(importer).resolve()
         if not target.startswith(".") and not self._is_own(target.partition(".")[0], base):
             return None
@@ -97,8 +127,7 @@ class Project:
         for length in range(len(rest), 0, -1):
             path = self.locate("." * dots + ".".join(rest[:length]), base)
             if path is not None and path != base:
-                module = self.module(path)
-                return None if module is None else (module, ".".join(rest[length:]))
+                return path, ".".join(rest[length:])
         return None
 
     def _is_own(self, top: str, importer: Path) -> bool:

@@ -26,6 +26,7 @@ from accumlint.semantics.values import (
     SliceValue,
     Value,
     carries_gradient,
+    derived,
     facts_of,
     lineage_of,
     path_of,
@@ -200,17 +201,16 @@ class Arithmetic(Base):
     def _unknown(self, operator: str, left: Value, right: Value, node: ir.NodeId) -> Value:
         if operator == "%" and isinstance(left, Items):
             return Opaque("string")
-        result = self.opaque(f"{path_of(left)} {operator} {path_of(right)}", left, right, node=node)
+        lineage, modules, gradient = derived((left, right))
         wants = tuple(w for v in (left, right) if isinstance(v, Opaque) for w in v.wants)
         counts = self.as_number(left) is not None or (isinstance(left, Opaque) and "(" not in left.path)
         if operator == "%" and isinstance(right, Opaque) and is_configured(right) and self.is_open(right) and counts:
             wants = (*wants, (right, "modulo"))
-        kind = "mask" if operator in ("&", "|") and result.lineage else ""
-        gradient = result.gradient and operator not in ("&", "|", "^", "<<", ">>")
-        return replace(
-            result, parts=(operator, (left, right)), wants=wants, kind=kind, gradient=gradient,
-            facts=facts_of(left) | facts_of(right),
-        )  # fmt: skip
+        kind = "mask" if operator in ("&", "|") and lineage else ""
+        gradient = gradient and not self.no_grad and operator not in ("&", "|", "^", "<<", ">>")
+        path, facts = f"{path_of(left)} {operator} {path_of(right)}", facts_of(left) | facts_of(right)
+        parts = (operator, (left, right))
+        return Opaque(path, lineage, gradient, modules, facts, node, parts=parts, wants=wants, kind=kind)
 
     # ------------------------------------------------------------------------------------------- losses
 

@@ -14,6 +14,7 @@ from accumlint.semantics.numbers import Num
 from accumlint.semantics.values import (
     Canonical,
     ClassValue,
+    Deferred,
     Form,
     FunctionValue,
     Items,
@@ -45,10 +46,13 @@ class Machine(Effects):
             return {"True": True, "False": False, "None": None}[name]
         return Opaque(name, node=node)
 
-    def imported(self, target: str, frame: Frame) -> Value:
-        """What an import binds: a name of the project is followed into its file, any other is a library's."""
-        followed = self.follow(target, frame)
-        return Canonical(target) if followed is None else followed
+    def bound_value(self, frame: Frame, name: str) -> Value:
+        """What a name of a frame holds; an import that the project has is followed into its file now."""
+        value = frame.names.get(name)
+        if isinstance(value, Deferred):
+            followed = self.follow(value.target, value.frame)
+            value = frame.names[name] = Canonical(value.target) if followed is None else followed
+        return value
 
     def import_all(self, target: str, frame: Frame) -> None:
         """`from target import *`, if the project has that module."""
@@ -65,7 +69,7 @@ class Machine(Effects):
             return None
         inner, rest = found
         name, _, attribute = rest.partition(".")
-        value = inner.names.get(name)
+        value = self.bound_value(inner, name)
         for part in attribute.split(".") if attribute and value is not None else ():
             value = self.get_attribute(value, part, -1)
         return value

@@ -43,7 +43,7 @@ class Base(MachineState):
     def free_name(self, name: str, node: ir.NodeId) -> Value:
         raise NotImplementedError
 
-    def imported(self, target: str, frame: Frame) -> Value:
+    def bound_value(self, frame: Frame, name: str) -> Value:
         raise NotImplementedError
 
     def follow(self, target: str, frame: Frame | None) -> Value:

@@ -28,6 +28,7 @@ from accumlint.semantics.values import (
     Super,
     Value,
     carries_gradient,
+    derived,
     facts_of,
     lineage_of,
     modules_of,
@@ -243,18 +244,17 @@ class Calls(Functions):
         if isinstance(receiver, Opaque) and name in ("parameters", "named_parameters", "trainable_parameters"):
             return self.parameters_of(receiver, path, node)
         sources: Sequence[Value] = [receiver, *arguments.values]
-        gradient = any(carries_gradient(source) for source in sources)
-        result = self.opaque(path, *sources, node=node, gradient=gradient)
+        lineage, modules, gradient = derived(sources)
         if isinstance(receiver, Object | Opaque) and not lineage_of(receiver) and self._may_compute(arguments):
-            gradient = gradient or (bool(result.lineage) and not self._is_data_method(name))
+            gradient = gradient or (bool(lineage) and not self._is_data_method(name))
         facts = frozenset().union(*(facts_of(source) for source in sources))
         if name in ("masked_fill", "masked_fill_", "where") and any(isinstance(v, int) for v in arguments.positional):
             facts |= {Fact("filled", node, path)}
         if name in _PRODUCTS and sum(carries_gradient(source) for source in sources) > 1:
             facts |= {Fact("product", node)}
-        if not result.lineage and self.loops and not isinstance(receiver, Object):
-            result = replace(result, lineage=self.draw_lineage(path))
-        return replace(result, gradient=gradient and not self.no_grad, facts=facts)
+        if not lineage and self.loops and not isinstance(receiver, Object):
+            lineage = self.draw_lineage(path)
+        return Opaque(path, lineage, gradient and not self.no_grad, modules, facts, node)
 
     def _may_compute(self, arguments: Arguments) -> bool:
         return any(lineage_of(value) for value in arguments.values)
@@ -324,17 +324,17 @@ class Calls(Functions):
         """A library function that no table describes: its result derives from its arguments."""
         path = f"{name.rpartition('.')[2]}({', '.join(path_of(v) for v in arguments.values)})"
         self.note_logged("", name, arguments.values, node)
-        result = self.opaque(path, *arguments.values, node=node)
+        lineage, modules, gradient = derived(arguments.values)
         facts = frozenset().union(*(facts_of(value) for value in arguments.values)) if arguments.values else frozenset()
         if name.rpartition(".")[2] in _PRODUCTS and sum(carries_gradient(v) for v in arguments.values) > 1:
             facts |= {Fact("product", node)}
         own = name.startswith(".") or not name.startswith(
             ("torch", "numpy", "math", "os", "random", "time", "builtins")
         )
-        gradient = result.gradient or (own and bool(result.lineage) and not self.no_grad and "loss" in name.lower())
-        if own and not result.lineage and self.loops:
-            result = replace(result, lineage=self.draw_lineage(path))
-        return replace(result, facts=facts, gradient=gradient)
+        gradient = gradient or (own and bool(lineage) and "loss" in name.lower())
+        if own and not lineage and self.loops:
+            lineage = self.draw_lineage(path)
+        return Opaque(path, lineage, gradient and not self.no_grad, modules, facts, node)
 
     def call_object(self, callee: Object, arguments: Arguments, node: ir.NodeId, frame: Frame | None) -> Value:
         """Calling an instance: `__call__`, `forward`, a loss function, a stepper, a model."""

@@ -60,7 +60,10 @@ class _Candidate:
 def find_regions(program: Program) -> list[Region]:
     """Everything that reaches a backward, callers before what they call; the script itself last."""
     candidates = list(_candidates(program.module.body))
-    foreign = [c for module in _imported_modules(program) for c in _candidates(module.body)]
+    imported = _imported_modules(program)
+    for module in imported:
+        program.relevance.extend(module.body)
+    foreign = [c for module in imported for c in _candidates(module.body)]
     by_name: dict[str, list[_Candidate]] = {}
     for candidate in (*candidates, *foreign):
         by_name.setdefault(candidate.function.name, []).append(candidate)
@@ -92,13 +95,16 @@ def find_regions(program: Program) -> list[Region]:
 
 
 def _imported_modules(program: Program) -> list[Module]:
-    """The modules of the project that the checked file imports from, and those that these import from."""
+    """The modules of the project that have a part in training, of those that the checked file imports from, directly or
+    through each other."""
     found: dict[str, Module] = {}
     todo = [program.module]
     while todo and program.project is not None and len(found) < IMPORTED:
         module = todo.pop(0)
         for node in walk(module.body):
             for _, target in node.bindings if isinstance(node, ir.Import) else ():
+                if not program.project.may_train(target, module.filename):
+                    continue
                 resolved = program.project.resolve(target, module.filename)
                 if resolved is not None and resolved[0].filename not in found:
                     found[resolved[0].filename] = resolved[0]
@@ -131,8 +137,9 @@ def _candidates(
             if isinstance(node, ir.Class):
                 yield from _candidates(node.body, node, outer)
             elif isinstance(node, ir.Function):
-                calls = frozenset(followed_name(n) for s in node.body for n in walk(s) if isinstance(n, ir.Call))
-                yield _Candidate(node, owner, outer, frozenset(_backwards(node.body, inner=True)), calls)
+                calls = [n for n in walk(node.body) if isinstance(n, ir.Call)]
+                own = frozenset(call.node for call in calls if _is_backward(call))
+                yield _Candidate(node, owner, outer, own, frozenset(map(followed_name, calls)))
                 yield from _candidates(node.body, owner, node)
 
 
@@ -146,12 +153,15 @@ def _definitions(statement: ir.Statement) -> Iterator[ir.Function | ir.Class]:
             yield node
 
 
-def _backwards(body: tuple[ir.Statement, ...], *, inner: bool = False) -> Iterator[ir.NodeId]:
+def _backwards(body: tuple[ir.Statement, ...]) -> Iterator[ir.NodeId]:
     for statement in body:
-        nodes = walk(statement) if inner else nodes_of(statement)
-        for node in nodes:
-            if isinstance(node, ir.Call) and (called_name(node) in BACKWARDS or _hides_backward(node)):
+        for node in nodes_of(statement):
+            if isinstance(node, ir.Call) and _is_backward(node):
                 yield node.node
+
+
+def _is_backward(call: ir.Call) -> bool:
+    return called_name(call) in BACKWARDS or _hides_backward(call)
 
 
 def _reached_by_script(body: tuple[ir.Statement, ...], by_name: dict[str, list[_Candidate]]) -> frozenset[ir.NodeId]:

@@ -19,7 +19,6 @@ from accumlint.semantics.numbers import POINTS, Num, combine, number
 from accumlint.semantics.points import count_of, generic_value
 from accumlint.semantics.trace import Decision, Event, Guard, Snapshot, Trace
 from accumlint.semantics.values import (
-    NO_DATA,
     Atom,
     Form,
     Lineage,
@@ -27,8 +26,7 @@ from accumlint.semantics.values import (
     Opaque,
     Site,
     Value,
-    carries_gradient,
-    lineage_of,
+    derived,
     modules_of,
 )
 
@@ -53,6 +51,8 @@ from accumlint.semantics.knowledge import (
     Store,
     is_configured,
 )
+
+OUT_OF_STEPS = "the step budget is spent"
 
 
 class MachineState:
@@ -105,7 +105,7 @@ class MachineState:
         self.budget -= amount
         self.spent += amount
         if self.budget < 0:
-            raise Stopped("the step budget is spent")
+            raise Stopped(OUT_OF_STEPS)
 
     # --------------------------------------------------------------------------------------------- data
 
@@ -342,17 +342,8 @@ class MachineState:
 
     def opaque(self, path: str, *sources: Value, node: ir.NodeId = -1, gradient: bool | None = None) -> Opaque:
         """An unknown value that derives from its sources."""
-        lineage: Lineage = NO_DATA
-        modules: frozenset[str] = frozenset()
-        carries = False
-        for source in sources:
-            lineage |= lineage_of(source)
-            modules |= modules_of(source)
-            carries |= carries_gradient(source)
-            if isinstance(source, Opaque) and not source.lineage:
-                modules |= {source.path}
-        if gradient is not None:
-            carries = gradient
+        lineage, modules, carries = derived(sources)
+        carries = carries if gradient is None else gradient
         return Opaque(path, lineage, carries and not self.no_grad, modules, node=node)
 
     def enclosing(self) -> Iterator[LoopState]:

@@ -37,6 +37,7 @@ class Relevance:
     _jumps: dict[int, bool] = field(default_factory=dict)
     _called: dict[int, frozenset[str]] = field(default_factory=dict)
     _alone: dict[int, tuple[ir.Statement]] = field(default_factory=dict)
+    _added: set[int] = field(default_factory=set)
     _kept: list[object] = field(default_factory=list)  # blocks whose identity is a key stay alive
 
     @classmethod
@@ -61,12 +62,15 @@ class Relevance:
             self._kept.append(block)
         return known
 
-    def extend(self, body: Iterable[ir.Statement]) -> None:
-        """Add the functions of another module that is followed."""
-        for statement in body:
-            for node in walk(statement):
-                if isinstance(node, ir.Function) and node not in self.functions.setdefault(node.name, []):
-                    self.functions[node.name].append(node)
+    def extend(self, body: tuple[ir.Statement, ...]) -> None:
+        """Add the functions of another module that is followed; a module that was added before adds nothing."""
+        if id(body) in self._added:
+            return
+        self._added.add(id(body))
+        self._kept.append(body)
+        for node in walk(body):
+            if isinstance(node, ir.Function):
+                self.functions.setdefault(node.name, []).append(node)
         self._words.clear()
 
     def words(self, block: tuple[ir.Statement, ...]) -> frozenset[str]:

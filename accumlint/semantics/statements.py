@@ -15,6 +15,7 @@ from accumlint.semantics.values import (
     Canonical,
     ClassValue,
     Context,
+    Deferred,
     Form,
     FunctionValue,
     Items,
@@ -174,7 +175,7 @@ class Statements(Branches):
             if name == "*":
                 self.import_all(target, frame)
             else:
-                frame.bind(name, self.imported(target, frame))
+                frame.bind(name, Canonical(target) if self.program.project is None else Deferred(target, frame))
 
     def exec_function(self, node: ir.Function, frame: Frame) -> None:
         no_grad = any(self._is_no_grad(decorator, frame) for decorator in node.decorators)

@@ -7,7 +7,7 @@ compared by identity (two names of one object are one object); all other values 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -209,6 +209,17 @@ class Canonical:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Deferred:
+    """An import of the project that is looked up when the name is first used: most of a file's never are.
+
+    It stands in frames only; evaluating a name puts the value in its place.
+    """
+
+    target: str
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class FunctionValue:
     """A function of the file. `bound` is the receiver of a method; `partial` holds arguments given in advance."""
 
@@ -277,7 +288,7 @@ class LibraryCall:
 
 Value: TypeAlias = (
     "bool | int | float | str | bytes | complex | Num | Form | Opaque | Object | Items | Mapping | SliceValue"
-    " | RangeValue | Stream | Canonical | FunctionValue | ClassValue | Method | Context | Super | None"
+    " | RangeValue | Stream | Canonical | Deferred | FunctionValue | ClassValue | Method | Context | Super | None"
 )
 
 
@@ -330,6 +341,29 @@ def carries_gradient(value: Value) -> bool:
     if isinstance(value, Mapping):
         return carries_gradient(value.rest) or any(carries_gradient(item) for item in value.items.values())
     return False
+
+
+def derived(sources: Iterable[Value]) -> tuple[Lineage, frozenset[str], bool]:
+    """The data that a value made of `sources` derives from, the modules that had a part in it, and whether a gradient
+    flows through it. An unknown without data may itself be a module."""
+    lineage, modules, gradient = NO_DATA, _NO_MODULES, False
+    for source in sources:
+        if isinstance(source, Opaque):
+            if source.lineage:
+                lineage = lineage | source.lineage if lineage else source.lineage
+                modules = modules | source.modules if modules else source.modules
+            else:
+                modules = modules | source.modules | {source.path}
+            gradient = gradient or source.gradient
+        elif not isinstance(source, _PLAIN):
+            lineage |= lineage_of(source)
+            modules |= modules_of(source)
+            gradient = gradient or carries_gradient(source)
+    return lineage, modules, gradient
+
+
+_NO_MODULES: frozenset[str] = frozenset()
+_PLAIN = (str, int, float, bytes, type(None))
 
 
 def path_of(value: Value) -> str:

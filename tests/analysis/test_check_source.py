@@ -113,7 +113,7 @@ def test_too_large_a_file_is_refused_and_not_read() -> None:
 LINES = LOOP.splitlines(keepends=True)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.sampled_from(range(len(LINES))), max_size=16),
     st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8),
@@ -123,7 +123,7 @@ def test_never_raises(order: list[int], noise: str) -> None:
     assert all(not problem.internal for problem in report.problems)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     st.integers(0, len(LOOP)),
     st.integers(0, 12),

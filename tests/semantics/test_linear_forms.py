@@ -45,7 +45,7 @@ def coefficients(loss: str) -> dict[str, Fraction]:
     return {name: value for name, value in found.items() if value}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(LOSSES)
 def test_an_expression_has_the_coefficients_of_arithmetic(loss: str) -> None:
     exactly = {name: Fraction(str(eval(loss, {"a": a, "b": b}))) for name, a, b in (("a", 1.0, 0.0), ("b", 0.0, 1.0))}

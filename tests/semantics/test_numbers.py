@@ -190,7 +190,7 @@ def as_text(tree: object) -> str:
     return f"({as_text(left)} {word} {as_text(right)})"
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(TREES, TREES)
 def test_equal_by_points_is_equal_by_algebra(left: object, right: object) -> None:
     sympy = pytest.importorskip("sympy")
