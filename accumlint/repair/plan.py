@@ -17,7 +17,7 @@ from accumlint.repair.flush import flush
 from accumlint.repair.motion import divide_once, divide_too_little, move_parts
 from accumlint.repair.names import Names
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
-from accumlint.semantics.drivers import Region
+from accumlint.semantics.regions import Region
 from accumlint.semantics.values import Site
 
 WEIGHTS = frozenset({Clause.TARGET_WEIGHT, Clause.BATCH_WEIGHT, Clause.PARTIAL_DIVISOR, Clause.UNPROVEN_WEIGHT})

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from accumlint.reading import ir
 from accumlint.semantics.attributes import Machine
 from accumlint.semantics.calls import Arguments, losses_in
-from accumlint.semantics.drivers import Region, start
+from accumlint.semantics.drivers import start
 from accumlint.semantics.machine import Knowledge, Program, Raised, Restart, Stopped
 from accumlint.semantics.numbers import Num
+from accumlint.semantics.regions import Region
 from accumlint.semantics.values import FunctionValue, Items, Opaque, Site, Value
 
 RESTARTS = 12

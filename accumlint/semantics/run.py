@@ -16,7 +16,7 @@ from accumlint.reading.program import Module
 from accumlint.reading.project import Project
 from accumlint.semantics.attributes import Machine
 from accumlint.semantics.check import check_trace
-from accumlint.semantics.drivers import Region, find_regions, start
+from accumlint.semantics.drivers import start
 from accumlint.semantics.loops import FIRST_LENGTH
 from accumlint.semantics.machine import (
     BreakLoop,
@@ -30,6 +30,7 @@ from accumlint.semantics.machine import (
     Stopped,
     is_configured,
 )
+from accumlint.semantics.regions import Region, find_regions
 from accumlint.semantics.relevance import Relevance
 from accumlint.semantics.trace import BACKWARD, STEP, Trace
 
