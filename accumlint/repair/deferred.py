@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from accumlint.reading import ir
+from accumlint.repair.averaging import Averaging, place_gated
 from accumlint.repair.boundary import Window, events_of, find_optimizer
 from accumlint.repair.counts import Leaf, read_leaf
+from accumlint.repair.distributed import find_averaging
 from accumlint.repair.flow import Flow, is_name, other_uses, trace_flow, unscaled
 from accumlint.repair.helpers import lift_helper, read_masked
 from accumlint.repair.names import Names
@@ -12,23 +14,12 @@ from accumlint.repair.rewrite import Draft, Layout, Unplannable
 from accumlint.semantics.trace import BACKWARD, SCALE
 from accumlint.semantics.values import Site
 
-RANKS = (
-    "DistributedDataParallel", "FullyShardedDataParallel", "fully_shard", "accelerate", "lightning", "deepspeed",
-    "all_reduce", "DataParallel", "horovod",
-)  # fmt: skip
-
-
 def plan_weights(window: Window, draft: Draft, names: Names) -> Leaf:
     """All edits of the recipe."""
-    layout = window.layout
-    for mark in RANKS:
-        if mark in layout.text:
-            raise Unplannable(f"{mark} is in sight: the count would have to be summed over all ranks")
-    if window.trace.reduced or window.trace.sums_ranks:
-        raise Unplannable("the count would have to be summed over all ranks")
     event = next(e for e in window.events if e.kind == BACKWARD)
     if event.form is None:
         raise Unplannable("its loss is not understood")
+    averaging = find_averaging(window, event)
     sites = {site.node: site for site, _ in event.form.terms}
     if len(sites) != 1:
         raise Unplannable("several loss terms with counts of their own")
@@ -37,7 +28,7 @@ def plan_weights(window: Window, draft: Draft, names: Names) -> Leaf:
     leaf = _leaf(window, flow, site, draft, names)
     counter = names.free("num_targets" if leaf.exact else "total_weight")
     _rewrite_loss(window, flow, leaf, counter, draft, names)
-    _count_windows(window, leaf, counter, draft, names)
+    _count_windows(window, leaf, counter, draft, names, averaging)
     return leaf
 
 
@@ -138,7 +129,9 @@ def _span(layout: Layout, node: ir.Expression) -> tuple[int, int]:
     return layout.range(node.node)
 
 
-def _count_windows(window: Window, leaf: Leaf, counter: str, draft: Draft, names: Names) -> None:
+def _count_windows(
+    window: Window, leaf: Leaf, counter: str, draft: Draft, names: Names, averaging: Averaging | None
+) -> None:
     """Initialise, divide, reset."""
     layout = window.layout
     loop = window.loop
@@ -146,23 +139,32 @@ def _count_windows(window: Window, leaf: Leaf, counter: str, draft: Draft, names
     reset = f"{counter} = {leaf.zero}"
     inside = False
     divisors = _gradient_divisors(window)
-    lines = [] if divisors else _division_lines(layout, find_optimizer(window), divisor, names)
+    lines = [] if divisors else _division_lines(window, leaf, counter, divisor, names, averaging)
+    if averaging is not None and divisors:
+        raise Unplannable("its gradients are divided by hand, on several ranks")
+    gate = "" if averaging is None else averaging.gate
     for written in divisors:
         draft.put(*layout.range(written.node), divisor if leaf.exact else f"({divisor})")
     for ending in window.endings:
+        if averaging is not None and gate:
+            inside = True
+            place_gated(layout, ending, averaging, [*lines, reset], draft)
+            continue
         if not divisors:
             draft.before(ending.first(layout), *lines)
         if loop in layout.loops(ending.steps[0]):
             inside = True
             draft.after(ending.last(layout), reset)
+    if averaging is not None:
+        averaging.prepare(layout, draft)
     if not inside:
-        draft.before(loop, reset)
+        draft.before(loop, *([averaging.guard] if averaging is not None and averaging.guard else []), reset)
         return
     outer = loop
     for each in window.loops[1:]:
         if any(each in layout.loops(s) for e in window.endings for s in e.steps):
             outer = each if not _cleared_before(window, outer) else outer
-    draft.before(outer, reset)
+    draft.before(outer, *([averaging.guard] if averaging is not None and averaging.guard else []), reset)
     for clear in window.clears:
         if loop in layout.loops(clear) and layout.range(clear.node)[0] < layout.range(window.statement.node)[0]:
             draft.after(clear, reset)
@@ -198,7 +200,12 @@ def _cleared_before(window: Window, loop: ir.For | ir.While) -> bool:
     )
 
 
-def _division_lines(layout: Layout, optimizer: str, divisor: str, names: Names) -> list[str]:
+def _division_lines(
+    window: Window, leaf: Leaf, counter: str, divisor: str, names: Names, averaging: Averaging | None
+) -> list[str]:
+    layout, optimizer = window.layout, find_optimizer(window)
+    if averaging is not None:
+        return averaging.lines(leaf, counter, optimizer, layout, names)
     unit = "\t" if "\n\t" in layout.text else "    "
     quote = "'" if layout.text.count("'") > layout.text.count('"') else '"'
     group, param = names.free("param_group"), names.free("param")

@@ -18,6 +18,10 @@ from accumlint.semantics.trace import BACKWARD
 
 MULTIPLIES = frozenset({"div_", "mul_", "_foreach_div_", "_foreach_mul_", "div", "mul"})
 KEEPS = frozenset({"max", "min", "float", "int", "clamp", "clamp_min", "item", "where", "maximum"})
+SUMS_RANKS = frozenset({"reduce", "all_reduce", "gather", "all_gather"})
+TENSORS = frozenset({"torch.tensor", "torch.as_tensor", "torch.stack"})
+OF_RANKS = frozenset({"num_processes", "gradient_accumulation_steps", "world_size"})
+"""Attributes of a framework's object that are no counts, and neither is the object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +158,8 @@ def _names(node: ast.expr) -> set[str]:
     """Plain names, and attributes of `self`, in an expression; a length is no count of targets that is added up."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
         return set()
-    found = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id != "self"}
+    owners = {id(n.value) for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr in OF_RANKS}
+    found = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id != "self" and id(n) not in owners}
     return found | {
         ast.unparse(n) for n in ast.walk(node) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "self"
     }
@@ -163,7 +168,7 @@ def _names(node: ast.expr) -> set[str]:
 def _given_to(body: ast.AST, name: str) -> Iterator[tuple[ast.expr, bool]]:
     for node in ast.walk(body):
         if isinstance(node, ast.AugAssign) and ast.unparse(node.target) == name:
-            yield node.value, True
+            yield node.value, isinstance(node.op, ast.Add | ast.Sub)
         elif isinstance(node, ast.Assign) and any(ast.unparse(target) == name for target in node.targets):
             yield node.value, False
 
@@ -173,13 +178,14 @@ def _read(scope: Scope, value: ast.expr, adds: bool) -> tuple[list[str], set[str
     for node in ast.walk(value):
         if isinstance(node, ast.GeneratorExp | ast.ListComp):
             return [ast.unparse(node.elt)], set()
+    value = _of_rank(scope, value)
     if isinstance(value, ast.Name):
         return [], {value.id}
     if adds:
         return [ast.unparse(value)], set()
     if _is_start(scope, value):
         return [], set()
-    if _only_keeps(value):
+    if _only_keeps(scope, value):
         return [], _names(value)
     if scope.canonical(value.func if isinstance(value, ast.Call) else value).startswith("torch.distributed"):
         return [], set()
@@ -196,10 +202,25 @@ def _is_start(scope: Scope, value: ast.expr) -> bool:
     return made and not any(isinstance(n, ast.Call) for a in value.args for n in ast.walk(a))
 
 
-def _only_keeps(value: ast.expr) -> bool:
+def _of_rank(scope: Scope, value: ast.expr) -> ast.expr:
+    """What one rank contributes: `n` of `accelerator.reduce(torch.tensor(n, device=...)).item()`."""
+    while isinstance(value, ast.Call):
+        name = value.func.attr if isinstance(value.func, ast.Attribute) else ""
+        if isinstance(value.func, ast.Attribute) and not value.args and name in ("item", "sum"):
+            inner = _of_rank(scope, value.func.value)
+            return inner if inner is not value.func.value else value
+        if not value.args or not (name in SUMS_RANKS or scope.canonical(value.func) in TENSORS):
+            break
+        value = value.args[0]
+    return value
+
+
+def _only_keeps(scope: Scope, value: ast.expr) -> bool:
     """Whether an expression only bounds, converts or combines numbers by name."""
     for node in ast.walk(value):
         if isinstance(node, ast.Call):
+            if scope.canonical(node.func) == "torch.distributed.get_world_size":
+                continue
             called = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
             if called not in KEEPS:
                 return False

@@ -34,12 +34,12 @@ class Flow:
 
 
 def by_steps(window: Window, form: Form) -> set[int]:
-    """The nodes that divide a loss by the number of steps."""
+    """The nodes that divide a loss by the number of steps; what a framework divides by is no part of the source."""
     sizes = {float(window.trace.steps)} if window.trace.steps else set()
     found = set()
     for division in form.divisions:
         if "framework" in division.divisor.text:
-            raise Unplannable("a framework divides the loss by the number of steps")
+            continue
         value = next((a for a in division.divisor.at if a is not None), None)
         if value is not None and value > 1 and (not sizes or float(value) in sizes or not division.divisor.is_constant):
             found.add(division.node)

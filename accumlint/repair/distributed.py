@@ -1,0 +1,103 @@
+"""Which library averages the gradients of a loop over ranks, and what its count has to be summed with."""
+
+from __future__ import annotations
+
+import re
+
+from accumlint.reading import ir
+from accumlint.reading.walk import dotted, walk
+from accumlint.repair.accelerate import accelerate_averaging
+from accumlint.repair.averaging import Averaging, bound_name
+from accumlint.repair.boundary import Window, find_optimizer
+from accumlint.repair.ranks import text_has_ranks
+from accumlint.repair.rewrite import Layout, Unplannable
+from accumlint.semantics.trace import Event
+
+WRAPPERS = frozenset({"DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard"})
+OTHER = re.compile(r"\bhorovod\b|\bDataParallel\b|\bcolossalai\b|\bxla_model\b|\bxm\.")
+FABRIC = re.compile(r"\bfabric\b")
+ENGINE = "DeepSpeed keeps the gradients in its engine: they cannot be divided after the backward"
+
+
+def find_averaging(window: Window, event: Event) -> Averaging | None:
+    """How the ranks of a loop are averaged; None if it runs on one. Raises Unplannable where it is not plain."""
+    layout, text = window.layout, window.layout.text
+    if found := OTHER.search(text):
+        raise Unplannable(f"{found.group()} is in sight: how it combines the gradients is not known")
+    if re.search(r"\baccelerate\b|\bAccelerator\b|\baccelerator\.", text):
+        return accelerate_averaging(window, event)
+    if re.search(r"\bdeepspeed\b", text):
+        raise Unplannable(ENGINE)
+    if re.search(r"\blightning\b|\bpytorch_lightning\b", text):
+        return _fabric(window)
+    if not text_has_ranks(text) and not window.trace.reduced:
+        return None
+    return _process_group(window)
+
+
+def _fabric(window: Window) -> Averaging:
+    function = window.backward.function
+    fabric = window.layout.flat(function.value) if isinstance(function, ir.Attribute) else ""
+    if not FABRIC.search(fabric) or not window.backward.arguments:
+        raise Unplannable("how Lightning averages this backward over the ranks is not plain")
+    torch = bound_name(window.layout, "torch")
+    quote = "'" if window.layout.text.count("'") > window.layout.text.count('"') else '"'
+    return Averaging(
+        (f"{{total}} = {torch or 'torch'}.tensor({{count}}, device={fabric}.device)",
+         f"{{total}} = {fabric}.all_reduce({{total}}, reduce_op={quote}sum{quote}).item()"),
+        (f"{{scale}} = {fabric}.world_size / {{total}}",),
+        imports="" if torch else "import torch",
+    )  # fmt: skip
+
+
+def _process_group(window: Window) -> Averaging:
+    """DistributedDataParallel or FSDP around the model, in the default process group, always."""
+    layout = window.layout
+    wraps = [n for n in walk(layout.module.body) if isinstance(n, ir.Call) and _called(n) in WRAPPERS]
+    if not wraps:
+        raise Unplannable("several ranks are in sight, and where their gradients are averaged is not")
+    for wrap in wraps:
+        if any(a.keyword in ("process_group", "mesh", "device_mesh") or a.star for a in wrap.arguments):
+            raise Unplannable("the gradients are averaged over a group of ranks of its own")
+        statement = layout.statement(wrap.node)
+        if any(isinstance(parent, ir.If | ir.Try) for parent in layout.parents(statement)) or _is_optional(statement):
+            raise Unplannable("whether the loop runs on several ranks is decided when it runs")
+    if "register_comm_hook" in layout.text:
+        raise Unplannable("a communication hook may change how the gradients are averaged")
+    if any(_reduces_gradient(n) for n in _calls(layout)):
+        raise Unplannable("the gradients are all-reduced by hand")
+    torch = bound_name(layout, "torch")
+    dist = bound_name(layout, "torch.distributed") or f"{torch or 'torch'}.distributed"
+    loss = _device_of(window)
+    return Averaging(
+        (f"{{total}} = {torch or 'torch'}.tensor({{count}}, device={loss})", f"{dist}.all_reduce({{total}})",
+         "{total} = {total}.item()"),
+        (f"{{scale}} = {'1' if window.trace.sums_ranks else f'{dist}.get_world_size()'} / {{total}}",),
+        imports="" if torch else "import torch",
+    )  # fmt: skip
+
+
+def _called(call: ir.Call) -> str:
+    return (dotted(call.function) or "").rpartition(".")[2]
+
+
+def _is_optional(statement: ir.Statement) -> bool:
+    return any(isinstance(node, ir.Conditional) for node in walk(statement))
+
+
+def _calls(layout: Layout) -> list[ir.Call]:
+    return [n for n in walk(layout.module.body) if isinstance(n, ir.Call) and _called(n) == "all_reduce"]
+
+
+def _reduces_gradient(call: ir.Call) -> bool:
+    return any(
+        isinstance(node, ir.Attribute) and node.name == "grad"
+        for argument in call.arguments
+        for node in walk(argument.value)
+    )
+
+
+def _device_of(window: Window) -> str:
+    """Where the count has to lie for the backend of the ranks: with the parameters."""
+    quote = "'" if window.layout.text.count("'") > window.layout.text.count('"') else '"'
+    return f"{find_optimizer(window)}.param_groups[0][{quote}params{quote}][0].device"
