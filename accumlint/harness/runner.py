@@ -21,7 +21,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
@@ -39,6 +39,17 @@ class Status(Enum):
     MEMORY = "out of memory"
     CRASHED = "crashed"  # the process died
     NO_TORCH = "torch is missing"
+    NO_GROUP = "the ranks do not meet"
+
+
+@dataclass(frozen=True)
+class Group:
+    """The place of a worker among ranks that talk over gloo; they meet through the file `store`."""
+
+    rank: int
+    world_size: int
+    store: str
+    timeout: float = 60.0
 
 
 @dataclass(frozen=True)
@@ -88,11 +99,13 @@ class Runner:
         start_timeout: float = 180.0,
         python: str = sys.executable,
         path: Iterable[str] | None = None,
+        group: Group | None = None,
     ) -> None:
         self.timeout, self.memory, self.output, self.start_timeout = timeout, memory, output, start_timeout
         self.starts = 0  # how often torch was imported
         self.torch_version = ""
         self._python = python
+        self._group = group
         self._path = [entry for entry in (sys.path if path is None else path) if entry]
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str] = queue.Queue()
@@ -166,6 +179,8 @@ class Runner:
             HOME=self._home, TMPDIR=self._home, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="",
             PYTHONHASHSEED="0", PYTHONDONTWRITEBYTECODE="1",
         )  # fmt: skip
+        if self._group is not None:
+            environment["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
         self._process = subprocess.Popen(
             [self._python, "-I", str(WORKER)],
             stdin=subprocess.PIPE,
@@ -180,12 +195,16 @@ class Runner:
         self._lines = queue.Queue()
         threading.Thread(target=_pump, args=(self._process, self._lines), daemon=True).start()
         self.starts += 1
-        self._send({"path": self._path})
+        self._send({"path": self._path, "group": None if self._group is None else asdict(self._group)})
         answer = self._receive(self.start_timeout)
         if answer is None:
             code = self._kill()
             reason = f"did not start within {self.start_timeout:g} s" if code is None else f"died ({_name_exit(code)})"
             return Result("", Status.CRASHED, error=f"the worker process {reason}")
+        if answer["status"] == "no group":
+            self._kill()
+            self._unusable = Result("", Status.NO_GROUP, error=str(answer["error"]))
+            return self._unusable
         if answer["status"] != "ready":
             self._kill()
             text = f"torch cannot be imported ({answer['error']}); install it: pip install 'accumlint[torch]'"

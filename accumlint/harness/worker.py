@@ -167,6 +167,25 @@ def execute(job: dict[str, Any], torch: Any, fence: Fence) -> dict[str, Any]:
     return answer
 
 
+def join_group(torch: Any, rank: int, world_size: int, store: str, timeout: float) -> None:
+    """Meet the other ranks; a first sum opens every connection before the fence closes."""
+    from datetime import timedelta
+
+    torch.distributed.init_process_group(
+        "gloo",
+        init_method=f"file://{store}",
+        rank=rank,
+        world_size=world_size,
+        timeout=timedelta(seconds=timeout),
+    )
+    first = torch.ones(1)
+    torch.distributed.all_reduce(first)
+    if int(first) != world_size:
+        raise RuntimeError(f"{int(first)} of {world_size} ranks were met")
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))
+    model(torch.ones(1, 1)).sum().backward()
+
+
 def main() -> None:
     """Serve jobs from the real stdin to the real stdout; the program's own streams lead nowhere."""
     requests = os.fdopen(os.dup(0), "r", encoding="utf-8")
@@ -179,7 +198,8 @@ def main() -> None:
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
-    sys.path[:] = json.loads(requests.readline())["path"]
+    greeting = json.loads(requests.readline())
+    sys.path[:] = greeting["path"]
     try:
         import torch
     except Exception as error:  # an ImportError, or an OSError from a broken library
@@ -190,6 +210,12 @@ def main() -> None:
     weight = torch.ones(2, 2, requires_grad=True)  # loads what a first backward and a first optimizer load
     (weight @ weight).tanh().sum().backward()
     torch.optim.SGD([weight], lr=0.1).step()
+    if greeting.get("group") is not None:
+        try:
+            join_group(torch, **greeting["group"])
+        except Exception as error:
+            send({"status": "no group", "error": f"{type(error).__name__}: {error}"})
+            return
     fence = Fence()
     sys.addaudithook(fence)
     send({"status": "ready", "torch": str(torch.__version__)})

@@ -55,15 +55,15 @@ def _accumulating(window: Window) -> ir.Expression | None:
         if isinstance(parent, ir.With):
             for context, _ in parent.items:
                 for node in walk(context):
-                    if isinstance(node, ir.Call) and isinstance(node.function, ir.Attribute):
-                        if node.function.name == "accumulate":
-                            return node.function.value
+                    called = node.function if isinstance(node, ir.Call) else None
+                    if isinstance(called, ir.Attribute) and called.name == "accumulate":
+                        return called.value
     return None
 
 
 def _receiver(window: Window) -> str:
     function = window.backward.function
-    if isinstance(function, ir.Attribute) and window.backward.arguments:
-        if isinstance(function.value, ir.Name | ir.Attribute):
-            return window.layout.flat(function.value)
+    owner = function.value if isinstance(function, ir.Attribute) and window.backward.arguments else None
+    if isinstance(owner, ir.Name | ir.Attribute):
+        return window.layout.flat(owner)
     raise Unplannable("which accelerator drives its backward is not plain")

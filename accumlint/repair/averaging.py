@@ -16,7 +16,8 @@ class Averaging:
     """What the script's own library needs, as lines: `{count}` is this rank's count of the window, `{total}` the sum.
 
     A gradient is an average over ranks, possibly divided by the library's number of steps as well: `scaled` undoes
-    both in `{scale}`. `gate` is true on the last microbatch of a window where the library, not the script, decides when to step.
+    both in `{scale}`. `gate` is true on the last microbatch of a window where the library, not the script, decides when
+    to step.
     """
 
     summed: tuple[str, ...]

@@ -19,6 +19,7 @@ class Check(Enum):
 
     PROVED = "proved"
     EXECUTED = "executed"
+    ON_RANKS = "executed on ranks"
     LEAF_CHECKED = "leaf-checked"
     DECLARED = "declared"  # the leaf is covered by a declared loss contract
     END_TO_END = "end-to-end"
@@ -43,6 +44,7 @@ class Certificate:
 
     discharged: frozenset[Check] = frozenset()
     needs_leaf: bool = True  # False where no count was inserted (a clip that only moves)
+    needs_ranks: bool = False  # the loop runs on several ranks
     assumptions: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()  # one line for each piece that would be needed for `safe`
     measures: tuple[Measure, ...] = ()
@@ -51,20 +53,26 @@ class Certificate:
 
     @property
     def applicability(self) -> Applicability:
-        """`safe` = proved + executed + leaf-checked (or declared), or end-to-end; never with a disagreement."""
+        """`safe` = proved + executed + leaf-checked (or declared), or end-to-end; never with a disagreement.
+
+        A loop of several ranks is also executed on ranks.
+        """
         if self.disagreement:
             return Applicability.DISPLAY
         leaf = not self.needs_leaf or bool({Check.LEAF_CHECKED, Check.DECLARED} & self.discharged)
         if Check.END_TO_END in self.discharged and Check.PROVED in self.discharged:
             return Applicability.SAFE
-        if {Check.PROVED, Check.EXECUTED} <= self.discharged and leaf:
+        ranks = not self.needs_ranks or Check.ON_RANKS in self.discharged
+        if {Check.PROVED, Check.EXECUTED} <= self.discharged and leaf and ranks:
             return Applicability.SAFE
         return Applicability.UNSAFE
 
     @property
     def level(self) -> str:
         """The highest thing established, as it is printed; "none" where nothing was."""
-        order = (Check.END_TO_END, Check.LEAF_CHECKED, Check.DECLARED, Check.EXECUTED, Check.PROVED)
+        order = (
+            Check.END_TO_END, Check.LEAF_CHECKED, Check.DECLARED, Check.ON_RANKS, Check.EXECUTED, Check.PROVED
+        )  # fmt: skip
         if self.disagreement:
             return "none"
         return next((check.value for check in order if check in self.discharged), "none")

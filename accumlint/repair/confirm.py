@@ -23,6 +23,7 @@ from accumlint.harness.runner import Runner
 from accumlint.reading.program import Module
 from accumlint.reading.read import ReadError, read_module
 from accumlint.repair.certificate import Certificate, Check, Measure
+from accumlint.repair.confirm_ranks import confirm_on_ranks
 from accumlint.repair.derive import derive, other_count
 from accumlint.repair.leaves import LeafProblem, check_leaves
 from accumlint.repair.prove import Expectation, Proof, prove
@@ -86,10 +87,11 @@ def certify(
     results = [new.result for _, new in changed]
     proof = prove(results, expectation)
     news = _new_findings(changed)
-    certificate = _Builder(proof, news, bool(obligations))
+    certificate = _Builder(proof, news, bool(obligations), expectation.distributed)
     certificate.notes = tuple(getattr(plan, "notes", ()))
     if confirm:
         certificate.torch(changed, expectation, runner)
+        certificate.ranks(module_before, module, changed, expectation)
         certificate.leaves(module_before, module, obligations, runner)
     else:
         certificate.missing.append(NOT_ASKED)
@@ -145,7 +147,7 @@ def _new_findings(changed: Iterable[tuple[Judged | None, Judged]]) -> str:
 class _Builder:
     """Collects what was discharged, what is missing and the numbers behind it."""
 
-    def __init__(self, proof: Proof, news: str, needs_leaf: bool) -> None:
+    def __init__(self, proof: Proof, news: str, needs_leaf: bool, needs_ranks: bool) -> None:
         self.proof = proof
         self.discharged: set[Check] = set()
         self.missing: list[str] = []
@@ -153,6 +155,7 @@ class _Builder:
         self.assumptions: dict[str, None] = dict.fromkeys(proof.assumptions)
         self.disagreement = ""
         self.needs_leaf = needs_leaf
+        self.needs_ranks = needs_ranks
         self.notes: tuple[str, ...] = ()
         if proof.holds and not news:
             self.discharged.add(Check.PROVED)
@@ -163,6 +166,7 @@ class _Builder:
         return Certificate(
             frozenset(self.discharged),
             self.needs_leaf,
+            self.needs_ranks,
             tuple(self.assumptions),
             tuple(self.missing),
             tuple(self.measures),
@@ -198,8 +202,25 @@ class _Builder:
                 Check.EXECUTED, worst.error, LIMIT, differs, worst.counts, worst.seed, f"torch {runner.torch_version}"
             )
         )
-        if expectation.distributed and not expectation.equal:
-            self.assumptions["executed on one rank; the sum over ranks is taken as the interpreter models it"] = None
+
+    def ranks(
+        self,
+        before: Module,
+        after: Module,
+        changed: Sequence[tuple[Judged | None, Judged]],
+        expectation: Expectation,
+    ) -> None:
+        """On several ranks as well, if the loop runs on them and holds on one."""
+        if not self.needs_ranks or Check.EXECUTED not in self.discharged:
+            return
+        found = confirm_on_ranks(before, after, changed, equal=expectation.equal)
+        if found.measure is not None:
+            self.discharged.add(Check.ON_RANKS)
+            self.measures.append(found.measure)
+            return
+        self.missing.append(f"not executed on ranks: {found.missing}")
+        if found.differs and Check.PROVED in self.discharged:
+            self.disagreement = f"the interpreter proves the update, two ranks do not confirm it: {found.missing}"
 
     def _not_equal(self, bad: Executed | None) -> None:
         if bad is None:

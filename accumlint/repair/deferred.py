@@ -14,6 +14,7 @@ from accumlint.repair.rewrite import Draft, Layout, Unplannable
 from accumlint.semantics.trace import BACKWARD, SCALE
 from accumlint.semantics.values import Site
 
+
 def plan_weights(window: Window, draft: Draft, names: Names) -> Leaf:
     """All edits of the recipe."""
     event = next(e for e in window.events if e.kind == BACKWARD)

@@ -21,7 +21,7 @@ ENGINE = "DeepSpeed keeps the gradients in its engine: they cannot be divided af
 
 def find_averaging(window: Window, event: Event) -> Averaging | None:
     """How the ranks of a loop are averaged; None if it runs on one. Raises Unplannable where it is not plain."""
-    layout, text = window.layout, window.layout.text
+    text = window.layout.text
     if found := OTHER.search(text):
         raise Unplannable(f"{found.group()} is in sight: how it combines the gradients is not known")
     if re.search(r"\baccelerate\b|\bAccelerator\b|\baccelerator\.", text):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 SLICE_CLASSES, SLICE_WIDTH, SLICE_IGNORED, SLICE_RATE = 5, 4, -100, 0.3
+SLICE_RANK = 31  # between the seeds of the ranks' data
 SLICE_NORM, SLICE_VALUE = 0.02, 0.004  # far below every gradient here, so that a clip is active
 
 
@@ -56,18 +57,22 @@ class Slice:
     def gradient(self) -> list[Any]:
         return [self.torch.zeros_like(p) if p.grad is None else p.grad.detach().clone() for p in self.parameters]
 
-    def backward(self, terms: list[tuple[int, int, str, float]], scaled: bool = False) -> None:
+    def backward(self, terms: list[tuple[int, int, str, float]], scaled: bool = False, synced: bool = True) -> None:
         """`terms` are (site, microbatch, reduction, coefficient); one graph, one `loss.backward()`."""
-        loss = None
-        for site, k, reduction, coefficient in terms:
-            part = slice_loss(self.torch, self.parameters, self.data.x[k], self.data.y[k], site, reduction)
-            part = part * coefficient
-            loss = part if loss is None else loss + part
+        loss = self.loss(self.parameters, terms)
         if loss is None:
             return
         if scaled:
             loss, self.scaled = loss * self.factor, True
         loss.backward()
+
+    def loss(self, parameters: list[Any], terms: list[tuple[int, int, str, float]]) -> Any:
+        total = None
+        for site, k, reduction, coefficient in terms:
+            part = slice_loss(self.torch, parameters, self.data.x[k], self.data.y[k], site, reduction)
+            part = part * coefficient
+            total = part if total is None else total + part
+        return total
 
     def scale(self, by: float, divide: bool = False) -> None:
         for parameter in self.parameters:
@@ -108,18 +113,21 @@ class Slice:
 
 
 def slice_full_batch(
-    torch: Any, counts: list[int], factors: list[float], seed: int, windows: list[list[int]], clip: str
+    torch: Any, counts: list[list[int]], factors: list[float], seed: int, windows: list[list[int]], clip: str
 ) -> list[tuple[list[Any], list[Any], list[Any]]]:
-    """The same windows as full batches: one graph, `torch.autograd.grad`, the clip and the step by formula."""
-    data = SliceData(torch, counts, len(factors), seed)
+    """The same windows as full batches of all ranks: one graph, `torch.autograd.grad`, clip and step by formula.
+
+    `counts` holds the microbatches of each rank; a loop of one process has one.
+    """
+    ranks = [SliceData(torch, own, len(factors), seed + SLICE_RANK * rank) for rank, own in enumerate(counts)]
     parameters = slice_parameters(torch, seed)
     steps = []
     for window in windows:
-        total = sum(counts[k] for k in window)
+        total = sum(own[k] for own in counts for k in window)
         gradient = [torch.zeros_like(p) for p in parameters]
         if total:
-            x = torch.cat([data.x[k] for k in window])
-            y = torch.cat([data.y[k] for k in window], dim=1)
+            x = torch.cat([data.x[k] for data in ranks for k in window])
+            y = torch.cat([data.y[k] for data in ranks for k in window], dim=1)
             loss = sum(f * slice_loss(torch, parameters, x, y, s, "sum") for s, f in enumerate(factors)) / total
             gradient = list(torch.autograd.grad(loss, parameters))
         used = gradient

@@ -15,7 +15,19 @@ from pathlib import Path
 
 from accumlint.harness.runner import Job, Runner, Status
 from accumlint.repair.prove_windows import cut_segments
-from accumlint.semantics.trace import BACKWARD, CLEAR, CLIP, SCALE, STEP, UNSCALE, UPDATE, Event, Snapshot, Trace
+from accumlint.semantics.trace import (
+    BACKWARD,
+    CLEAR,
+    CLIP,
+    COLLECT,
+    SCALE,
+    STEP,
+    UNSCALE,
+    UPDATE,
+    Event,
+    Snapshot,
+    Trace,
+)
 from accumlint.semantics.values import Site
 
 LIMIT = 1e-12
@@ -45,7 +57,7 @@ class Executed:
 
 
 @cache
-def _engine_text() -> str:
+def engine_text() -> str:
     text = Path(__file__).with_name("slice_engine.py").read_text(encoding="utf-8")
     return text.replace("from __future__ import annotations\n", "")
 
@@ -55,7 +67,7 @@ def slice_program(trace: Trace, original: Trace | None, point: int, seed: int, f
 
     Its `run(torch)` returns the errors of both. Raises NotExecutableError for an undefined coefficient.
     """
-    lines = [_engine_text(), "", "def run(torch):", "    found = {}"]
+    lines = [engine_text(), "", "def run(torch):", "    found = {}"]
     lines += _body(trace, "repaired", point, seed, factors)
     if original is not None:
         lines += _body(original, "original", point, seed, factors)
@@ -71,31 +83,41 @@ def _body(trace: Trace, name: str, point: int, seed: int, factors: Sequence[Frac
 
 
 def _of_store(trace: Trace, store: str, name: str, point: int, seed: int, factors: Sequence[Fraction]) -> list[str]:
-    counts = _counts(trace, point)
+    counts = counts_at(trace, point)
     windows = [list(segment.microbatches) for segment in cut_segments(trace, store) if segment.microbatches]
     if trace.guessed or not trace.ends:
         windows = [w for w, s in zip(windows, cut_segments(trace, store), strict=False) if s.step is not None]
-    sites = _sites(trace, store)
+    sites = sites_of(trace, store)
     weights = [
         float(factors[place]) if place < len(factors) else 1.0 for place in range(max(len(set(sites.values())), 1))
     ]
-    clip = next((event.detail for event in trace.of_store(store) if event.kind == CLIP), "")
-    body = [f"s = Slice(torch, {counts}, {len(weights)}, {seed})"]
-    gradient: Snapshot = {}
-    for event in trace.of_store(store):
-        body += _statement(event, gradient, sites, point)
-        gradient = {} if event.kind == CLEAR else event.gradient
-    body.append(f"wanted = slice_full_batch(torch, {counts}, {weights}, {seed}, {windows}, {_kind(clip)!r})")
+    clip = clip_kind(trace, store)
+    body = [f"s = Slice(torch, {counts}, {len(weights)}, {seed})", *statements(trace, store, point, sites)]
+    body.append(f"wanted = slice_full_batch(torch, [{counts}], {weights}, {seed}, {windows}, {clip!r})")
     body.append(f"found[{name!r}] = slice_compare(s, wanted)")
     return [f"    {line}" for line in body]
 
 
-def _counts(trace: Trace, point: int) -> list[int]:
+def statements(trace: Trace, store: str, point: int, sites: dict[tuple[int, str], int]) -> list[str]:
+    """What happens to the gradients of a store, line by line, with the numbers of a point."""
+    lines: list[str] = []
+    gradient: Snapshot = {}
+    for event in trace.events:
+        if event.store == store:
+            lines += _statement(event, gradient, sites, point)
+            gradient = {} if event.kind == CLEAR else event.gradient
+        elif event.kind == COLLECT and event.by is not None:
+            value = event.by.at[point]
+            lines.append(f"s.collect({None if value is None else float(value)!r}, {event.detail!r})")
+    return lines
+
+
+def counts_at(trace: Trace, point: int) -> list[int]:
     """Valid targets of each microbatch; at the point EQUAL every one has as many."""
     return [EACH if point == EQUAL else int(count.at[point] or 0) for count in trace.counts]
 
 
-def _sites(trace: Trace, store: str) -> dict[tuple[int, str], int]:
+def sites_of(trace: Trace, store: str) -> dict[tuple[int, str], int]:
     """Numbers for the places of the loss, in the order of the text."""
     places = {
         (site.node, site.reduction)
@@ -106,6 +128,11 @@ def _sites(trace: Trace, store: str) -> dict[tuple[int, str], int]:
     return {place: number for number, place in enumerate(sorted(places))}
 
 
+def clip_kind(trace: Trace, store: str) -> str:
+    """ "norm", "value" or "": how the gradients of a store are clipped."""
+    return _kind(next((event.detail for event in trace.of_store(store) if event.kind == CLIP), ""))
+
+
 def _kind(detail: str) -> str:
     return "" if not detail else "value" if "value" in detail else "norm"
 
@@ -114,7 +141,7 @@ def _statement(event: Event, before: Snapshot, sites: dict[tuple[int, str], int]
     if event.kind == BACKWARD:
         terms = _added(before, event.gradient, sites, point)
         scaled = event.form is not None and event.form.scaler is not None
-        return [f"s.backward({terms}, {scaled})"]
+        return [f"s.backward({terms}, {scaled}, {event.detail != 'nosync'})"]
     if event.kind == SCALE:
         value = event.by.at[point] if event.by is not None else None
         if value is None:
@@ -140,7 +167,7 @@ def _added(
             earlier = known
         if value is None:
             raise NotExecutableError("a coefficient is undefined")
-        if value != earlier:
+        if value != earlier or (site, microbatch) not in before:
             place = (site.node, site.reduction)
             terms.append((sites.get(place, 0), microbatch, _reduction(site), float(value - earlier)))
     return terms
@@ -171,7 +198,7 @@ def execute(
 def _execute_at(
     trace: Trace, original: Trace | None, point: int, runner: Runner, factors: Sequence[Fraction], seed: int
 ) -> Executed:
-    counts = _window_counts(trace, point)
+    counts = window_counts(trace, point)
     if original is not None and not _is_defined(original, point):
         original = None  # the other points say whether it differs
     try:
@@ -184,7 +211,7 @@ def _execute_at(
     if not result.ok:
         reason = result.error if result.status is not Status.RAISED else f"{result.error_type}: {result.error}"
         return Executed(math.inf, math.inf, None, counts, seed, f"{result.status.value}: {reason}")
-    return _read(result.value, counts, seed)
+    return read_errors(result.value, counts, seed)
 
 
 def _may_skip(trace: Trace, point: int) -> bool:
@@ -196,16 +223,16 @@ def _is_defined(trace: Trace, point: int) -> bool:
     return all(c.at[point] is not None for event in trace.events for c in event.gradient.values())
 
 
-def _window_counts(trace: Trace, point: int) -> tuple[tuple[int, ...], ...]:
+def window_counts(trace: Trace, point: int) -> tuple[tuple[int, ...], ...]:
     return tuple(
-        tuple(_counts(trace, point)[k] for k in segment.microbatches)
+        tuple(counts_at(trace, point)[k] for k in segment.microbatches)
         for store in trace.stores
         for segment in cut_segments(trace, store)
         if segment.microbatches
     )
 
 
-def _read(value: dict[str, dict[str, float]], counts: tuple[tuple[int, ...], ...], seed: int) -> Executed:
+def read_errors(value: dict[str, dict[str, float]], counts: tuple[tuple[int, ...], ...], seed: int) -> Executed:
     mine = [found for name, found in value.items() if name.startswith("repaired ")]
     theirs = [found for name, found in value.items() if name.startswith("original ")]
     problem = ""

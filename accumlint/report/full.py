@@ -96,7 +96,7 @@ def _repair(file: CheckedFile, finding: Finding, fix: Fix) -> Iterator[Line]:
 
 def established_checks(certificate: Certificate) -> str:
     """`proved, executed, leaf-checked`, in the order in which they are made."""
-    order = ("proved", "executed", "leaf-checked", "declared", "end-to-end")
+    order = ("proved", "executed", "executed on ranks", "leaf-checked", "declared", "end-to-end")
     return ", ".join(sorted((check.value for check in certificate.discharged), key=order.index))
 
 

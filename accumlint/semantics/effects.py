@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 from accumlint.apis import language as api
 from accumlint.reading import ir
 from accumlint.semantics.iterators import Iterators
-from accumlint.semantics.numbers import ONE, combine
+from accumlint.semantics.numbers import ONE, Num, combine, over_pairs
 from accumlint.semantics.operands import NOTHING
+from accumlint.semantics.trace import COLLECT
 from accumlint.semantics.values import (
     Form,
     Items,
@@ -57,8 +58,12 @@ class Effects(Iterators):
         if known is None:
             return target if effect.yields else None
         self.trace.reduced = True
-        ranks = ONE if effect.mean else self.world()
-        summed = combine("*", known, ranks)
+        if self.program.paired:
+            self.world()
+            self.emit(COLLECT, call.node, by=known, detail="mean" if effect.mean else "sum")
+            summed: Num | None = over_pairs(known, mean=effect.mean)
+        else:
+            summed = combine("*", known, ONE if effect.mean else self.world())
         if summed is None:
             return NOTHING
         summed = replace(summed, unknowns=summed.unknowns | {"all-reduced"}, text=f"all-reduced {known.text}")

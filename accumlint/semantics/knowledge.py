@@ -126,6 +126,7 @@ class Program:
     declared: tuple[tuple[str, str], ...] = ()
     project: Project | None = None
     budget: int = FILE_BUDGET
+    paired: bool = False  # two ranks: sample points 0 and 1, and 2 and 3, are what the ranks of a run count
     module_frames: dict[str, Frame] = field(default_factory=dict)  # of followed modules: definitions, run once
 
 

@@ -135,6 +135,13 @@ _OPERATIONS: dict[str, _Operation] = {
 }
 
 
+def over_pairs(value: Num, *, mean: bool = False) -> Num | None:
+    """The sum (or mean) of what two ranks hold, points 0 and 1 being the ranks of a run, and 2 and 3 of another."""
+    partner = Num(tuple(value.at[place ^ 1] for place in range(POINTS)), value.text, value.unknowns | {"ranks"})
+    total = combine("+", value, partner)
+    return combine("/", total, number(2)) if mean and total is not None else total
+
+
 def combine(operator: str, left: Num, right: Num) -> Num | None:
     """`left operator right` at each point; None for an operator that numbers do not have."""
     operation = _OPERATIONS.get(operator)

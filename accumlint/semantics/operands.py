@@ -24,7 +24,7 @@ from accumlint.semantics.values import (
     path_of,
 )
 
-WORLD = Fraction(5)
+WORLD, PAIR = Fraction(5), Fraction(2)
 COUPLED_NAME = re.compile(
     r"info_?nce|nt_?xent|simclr|contrastive|clip_?loss|in_?batch|supcon|dice|tversky|iou_?loss|barlow|vicreg"
     r"|\bcox|mmd_?loss|batch_?hard",
@@ -75,7 +75,7 @@ class Operands(Calls):
         return self.get_attribute(value, operand.attribute, call.node)
 
     def world(self) -> Num:
-        self.trace.world = number(WORLD, "world size", frozenset({"world size"}))
+        self.trace.world = number(PAIR if self.program.paired else WORLD, "world size", frozenset({"world size"}))
         return self.trace.world
 
     def holds(self, condition: api.Condition, call: LibraryCall) -> bool:

@@ -58,10 +58,19 @@ class Result:
 
 
 def analyse(
-    module: Module, registry: Registry, project: Project | None = None, *, thorough: bool = False
+    module: Module,
+    registry: Registry,
+    project: Project | None = None,
+    *,
+    thorough: bool = False,
+    paired: bool = False,
 ) -> list[Result]:
-    """Run everything in a module that reaches a backward."""
-    program = Program(module, registry, Relevance.of(module.body), project=project)
+    """Run everything in a module that reaches a backward.
+
+    With `paired`, neighbouring sample points are two ranks that count differently, and what is summed over the ranks
+    is their sum; without, every rank counts the same, and their number is an unknown.
+    """
+    program = Program(module, registry, Relevance.of(module.body), project=project, paired=paired)
     covered: set[ir.NodeId] = set()
     followed: set[ir.NodeId] = set()
     results: list[Result] = []

@@ -17,6 +17,7 @@ Snapshot = Mapping[tuple[Site, int], Num]
 
 BACKWARD, CLIP, STEP, CLEAR, SCALE, UNSCALE = "backward", "clip", "step", "clear", "scale", "unscale"
 ADVANCE, UPDATE, SYNC, END = "advance", "update", "sync", "end"
+COLLECT = "collect"  # a sum over ranks; only in a run of two ranks
 
 
 @dataclass(frozen=True, slots=True)
