@@ -6,7 +6,8 @@ import re
 
 RANKS = re.compile(
     r"\bDistributedDataParallel\b|\bDDP\b|\bFullyShardedDataParallel\b|\bFSDP\b|\bfully_shard\b|torch\.distributed"
-    r"|\bno_sync\b|\bget_world_size\b|\bworld_size\b|\bAccelerator\(|\bFabric\(|\bdeepspeed\b|set_requires_gradient_sync"
+    r"|\bno_sync\b|\bno_backward_sync\b|\bget_world_size\b|\bworld_size\b|\bnum_processes\b|\bdeepspeed\b"
+    r"|set_requires_gradient_sync|\bAccelerator\b|\bFabric\b|\baccelerator\.backward\b|\bfabric\.backward\b"
 )
 
 

@@ -177,6 +177,8 @@ class _Writer:
             base = node.value
             if isinstance(base, ast.Call) or self.replay.scope.value_of(base.id, self.line) is None:
                 return self.replay.leaf(ast.unparse(node))
+        if _has_open_bounds(index):
+            return self.replay.leaf(ast.unparse(node))
         if isinstance(index, ast.Slice | ast.Tuple):
             parts = index.elts if isinstance(index, ast.Tuple) else [index]
             written = ", ".join(self.write(part) for part in parts)
@@ -279,6 +281,13 @@ class _Writer:
         options = {p: ast.literal_eval(t) for p, t in texts.items() if not roots[p] and _is_literal(t)}
         self.replay.calls.append(LossCall(name, given, roots, options))
         return f"torch.nn.functional.{name}({', '.join(f'{p}={t}' for p, t in texts.items())})"
+
+
+def _has_open_bounds(index: ast.expr) -> bool:
+    """`x[:, 1 : block + 1]`: how long the slice is depends on the configuration, so it is data by itself."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    bounds = [b for part in parts if isinstance(part, ast.Slice) for b in (part.lower, part.upper) if b is not None]
+    return any(isinstance(node, ast.Name) for bound in bounds for node in ast.walk(bound))
 
 
 def _is_self(node: ast.expr) -> bool:

@@ -31,6 +31,7 @@ class GradientAccumulationPlugin:
 
 class Accelerator:
     num_processes = 1
+    distributed_type = "NO"
     is_main_process = is_local_main_process = True
     device = torch.device("cpu")
 
@@ -82,6 +83,9 @@ class Accelerator:
 
     def gather(self, tensor):
         return tensor.reshape(-1)
+
+    def reduce(self, tensor, reduction="sum", scale=1.0):
+        return tensor.clone()
 
     def unwrap_model(self, model):
         return model
@@ -144,6 +148,9 @@ class Fabric:
 
     def no_backward_sync(self, module, enabled=True):
         return contextlib.nullcontext()
+
+    def all_reduce(self, data, group=None, reduce_op="mean"):
+        return data
 
     def clip_gradients(self, module, optimizer, clip_val=None, max_norm=None, norm_type=2.0):
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
