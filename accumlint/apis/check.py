@@ -29,6 +29,7 @@ ITERATIONS = {
     "repeat",
     "range",
     "next",
+    "count",
 }
 WORDS = {"Clip": CLIPS, "Reduce": REDUCTIONS, "Iterate": ITERATIONS}
 

@@ -288,8 +288,8 @@ class Iterate:
     """The call returns an iterable over its operands.
 
     `kind` is "enumerate", "zip", "islice", "iter", "chain", "pass" (tqdm, prefetchers), "cycle", "reversed", "batched",
-    "repeat", "range"; "next" returns the next element instead. `start` is enumerate's or islice's start, `stop`
-    islice's stop or the length of a batch of "batched".
+    "repeat", "range", "count"; "next" returns the next element instead. `start` is enumerate's, islice's or count's
+    start, `stop` islice's stop, the length of a batch of "batched", or count's step.
     """
 
     kind: str

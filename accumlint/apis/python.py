@@ -31,6 +31,7 @@ ROWS = (
     Row("builtins.isinstance", "object, classinfo", SOURCE, (), aliases=("isinstance",)),
     Row("itertools.chain", "*iterables", ITERTOOLS, (Iterate("chain", (Arg("*iterables"),)),)),
     Row("itertools.cycle", "iterable", ITERTOOLS, (Iterate("cycle", (Arg("iterable"),)),)),
+    Row("itertools.count", "start=0, step=1", ITERTOOLS, (Iterate("count", (), start=Arg("start"), stop=Arg("step")),)),
     Row("itertools.repeat", "object, times=None", ITERTOOLS, (Iterate("repeat", (Arg("object"),), stop=Arg("times")),)),
     Row(
         "itertools.batched",

@@ -9,6 +9,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from accumlint.contract.evidence import FileFacts, Spread, judge_counts
+from accumlint.contract.exempt import is_summed_on_purpose
 from accumlint.contract.verdict import Clause, Confidence, Evidence, Violation
 from accumlint.contract.weights import Weighting, degree, literal_degree, weigh
 from accumlint.contract.windows import Window, cut_windows
@@ -107,11 +108,14 @@ def _judge_weighting(case: Case, window: Window, weighting: Weighting) -> Iterat
     if weighting.shape == "right":
         yield from _judge_ranks(case, window, weighting, backward)
         return
+    if weighting.shape == "shared":
+        yield from _judge_shared(case, window, weighting, backward)
+        return
     if weighting.shape != "equal" or weighting.weight is None:
         return
     power = _power_of_steps(case, window, weighting)
     if power == 0 and weighting.known:
-        if _means_to_accumulate(case, window):
+        if _means_to_accumulate(case, window) and not is_summed_on_purpose(case.trace, window, weighting.site):
             yield case.make(
                 Clause.NO_DIVISION, backward.node, window, actual=Fraction(1), expected=Fraction(1, case.full)
             )
@@ -167,6 +171,15 @@ def _judge_equal(case: Case, window: Window, weighting: Weighting, backward: Eve
         evidence=judgement.evidence,
         other=_last_division(backward),
     )
+
+
+def _judge_shared(case: Case, window: Window, weighting: Weighting, backward: Event) -> Iterator[Violation]:
+    """Means of microbatches, all divided by the count of the window: neither a mean of means nor one over targets."""
+    padding = case.facts.padding
+    if not weighting.known or not weighting.counted or padding is None:
+        return
+    evidence = Evidence("the code counts the targets that are not ignored", padding.node)
+    yield case.make(Clause.TARGET_WEIGHT, backward.node, window, evidence=(evidence,), divisor="the window's count")
 
 
 def _last_division(backward: Event) -> ir.NodeId | None:

@@ -18,6 +18,7 @@ _PADDING = re.compile(r"loss_mask|label_mask|label_pad|pad_token|pad_sequence|pa
 _PADDED_INPUTS = re.compile(r"attention_mask|collat|padding")
 _ROWS_ONLY = re.compile(r"SequenceClassification|ImageClassification|AudioClassification|MultipleChoice")
 _BLOCKS = re.compile(r"block_size|group_texts|memmap|packed|ConstantLength", re.I)
+_PADS = re.compile(r"pad(?!ding)", re.I)
 _FLAT = re.compile(r"\.(view|reshape|flatten|transpose|permute)\b|, 1:|\[\.\.\., 1:")
 
 
@@ -100,6 +101,9 @@ def judge_counts(
             Spread.TARGETS, (Evidence("each microbatch divides by the count of its own labels", site.node),)
         )
     batches = _by_batches(trace, microbatches)
+    padded = _padded_by_loader(site, trace, microbatches, facts)
+    if padded is not None:
+        return Judgement(Spread.TARGETS, (padded,))
     padding = facts.padding
     if padding is None and any(fact.name == "labels argument" for fact in site.facts):
         padding = facts.padded_inputs
@@ -114,6 +118,26 @@ def judge_counts(
     return batches
 
 
+def _padded_by_loader(site: Site, trace: Trace, microbatches: tuple[int, ...], facts: FileFacts) -> Evidence | None:
+    """The collate function of the window's own loader: a library's that varies counts, or one named for padding."""
+    if not _is_token_level(site) or (facts.rows_only and site.reduction == "unknown"):
+        return None
+    for key in _loaders(trace, microbatches):
+        loader = trace.loaders.get(key)
+        if loader is None:
+            continue
+        if loader.counts_vary:
+            return Evidence(f"{loader.collate} fills labels with the index that is not counted", loader.node)
+        shifted = site.count is not None or any(fact.name == "shifted" for fact in site.facts)
+        if loader.counts_vary is None and shifted and _PADS.search(loader.collate):
+            return Evidence(f"{loader.collate} pads the targets of a batch to their longest", loader.node)
+    return None
+
+
+def _loaders(trace: Trace, microbatches: tuple[int, ...]) -> list[str]:
+    return sorted({kind[6:] for k in microbatches for kind in trace.lineages.get(k, ()) if kind.startswith("batch:")})
+
+
 def _told_by_loss(site: Site, *, counted: bool) -> Judgement | None:
     phrases = {
         "ignore_index": "targets equal to ignore_index are not counted",
@@ -121,6 +145,7 @@ def _told_by_loss(site: Site, *, counted: bool) -> Judgement | None:
         "selection": "the loss is taken over selected elements only",
         "mask": "the loss is masked",
         "filled": "targets are overwritten where they do not count",
+        "mask argument": "the loss is given a mask",
     }
     if not counted:  # masked, but divided by all elements (Dice an image): the divisor does not vary
         del phrases["mask"]
@@ -148,10 +173,9 @@ def _is_fixed(trace: Trace, microbatches: tuple[int, ...]) -> bool:
 
 
 def _by_batches(trace: Trace, microbatches: tuple[int, ...]) -> Judgement:
-    kinds = {kind for k in microbatches for kind in trace.lineages.get(k, ())}
-    loaders = {kind[6:] for kind in kinds if kind.startswith("batch:")}
+    loaders = _loaders(trace, microbatches)
     if loaders:
-        known = [trace.loaders.get(key) for key in sorted(loaders)]
+        known = [trace.loaders.get(key) for key in loaders]
         dropping = [loader for loader in known if loader is not None]
         if dropping and all(loader.drops_last for loader in dropping) and len(dropping) == len(known):
             return Judgement(Spread.EQUAL)

@@ -17,7 +17,8 @@ class Weighting:
 
     `weight` is what a microbatch's MEAN is multiplied by, if it is the same number for all microbatches whatever
     their counts ("equal"). `factor` is sum(n) times the weight of a target, if that is one number ("right"): 1 is the
-    full-batch mean. `known` says whether the reduction was seen; an unknown one is taken for a mean.
+    full-batch mean. "shared" means that the microbatch means are divided by a number that depends on the counts of the
+    window, the same for all. `known` says whether the reduction was seen; an unknown one is taken for a mean.
     """
 
     site: Site
@@ -52,18 +53,22 @@ def _weighting(trace: Trace, window: Window, terms: dict[int, tuple[Site, Num]])
     unknowns = frozenset[str]().union(*(coefficient.unknowns for _, coefficient in terms.values()))
     means: set[Fraction] = set()
     targets: set[Fraction] = set()
+    shared = len(present) > 1
     for point in range(POINTS):
         counts = {k: trace.counts[k].at[point] or Fraction(0) for k in window.microbatches}
         total = sum(counts.values(), Fraction(0))
+        here: set[Fraction] = set()
         for k in present:
             value = terms[k][1].at[point]
             count = counts[k]
             if value is None or not count:
                 continue
             mean = value * count if site.reduction == "sum" else value
-            means.add(mean)
+            here.add(mean)
             targets.add(mean / count * total)
-    known = site.reduction in ("mean", "sum")
+        means |= here
+        shared &= len(here) < 2
+    known = site.reduction in ("mean", "sum") or site.node in trace.means
     counted = any(name.startswith("n") and name[1:].isdigit() for name in unknowns)
     reduced = "all-reduced" in unknowns
     if len(present) > 1 and len(targets) == 1:
@@ -72,7 +77,7 @@ def _weighting(trace: Trace, window: Window, terms: dict[int, tuple[Site, Num]])
         return Weighting(site, "equal", means.pop(), known=known, reduced=reduced, counted=counted)
     if len(targets) == 1:
         return Weighting(site, "right", factor=targets.pop(), known=known, reduced=reduced, counted=counted)
-    return Weighting(site, "other", known=known, reduced=reduced, counted=counted)
+    return Weighting(site, "shared" if shared else "other", known=known, reduced=reduced, counted=counted)
 
 
 def degree(first: Fraction, first_steps: int, second: Fraction, second_steps: int) -> int | None:

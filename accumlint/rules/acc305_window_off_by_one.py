@@ -182,4 +182,27 @@ class WindowOffByOne(Rule):
             """,
             "Weighted by targets and flushed, yet the first window has one microbatch.",
         ),
+        example(
+            """
+            import itertools
+
+            import torch
+            import torch.nn.functional as F
+
+
+            def train(model, features, values, optimizer, updates, accum=4):
+                done = 0
+                for i in itertools.count():
+                    pick = torch.randint(len(features), (8,))
+                    loss = F.mse_loss(model(features[pick]), values[pick]) / accum
+                    loss.backward()
+                    if i % accum == 0:  # <- here
+                        optimizer.step()
+                        optimizer.zero_grad()
+                        done += 1
+                        if done == updates:
+                            return
+            """,
+            "A loop that counts for ever, with its exit inside.",
+        ),
     )

@@ -15,6 +15,7 @@ from accumlint.semantics.machine import is_configured
 from accumlint.semantics.numbers import ONE, Num, combine, number
 from accumlint.semantics.values import (
     NO_DATA,
+    Canonical,
     Division,
     Fact,
     Form,
@@ -46,6 +47,7 @@ _PLAIN_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "<<": operators.lshift,
     ">>": operators.rshift,
 }
+_LIBRARIES = frozenset({"torch", "numpy", "math", "sys", "os", "time", "random", "builtins"})
 _LARGEST = 10**18
 _ROOM = 4096
 STEPS_NAME = re.compile(r"accum|grad_?acc|update_?freq|micro_?(steps|batches)|num_?micro|gas\b|iters?_to_", re.I)
@@ -57,6 +59,7 @@ class Arithmetic(Base):
 
     def binary(self, operator: str, left: Value, right: Value, node: ir.NodeId) -> Value:
         """`left operator right`."""
+        left, right = constant(left), constant(right)
         plain = self._plain(operator, left, right)
         if plain is not NotImplemented:
             return plain  # type: ignore[no-any-return]
@@ -151,6 +154,8 @@ class Arithmetic(Base):
                 return self._masked(loss, other, node)
             return self._tangled(word, loss, other, node)
         form = self.as_form(loss)
+        if factor.depends_on_counts and not divide:  # nobody multiplies a sum by its own count
+            self.trace.means |= {site.node for site, _ in form.terms if site.reduction == "unknown"}
         terms = tuple((site, combine(word, coefficient, factor) or coefficient) for site, coefficient in form.terms)
         text = f"{form.text} {word} {factor.text}"[:120]
         divisions = form.divisions
@@ -296,6 +301,13 @@ class Arithmetic(Base):
         return path_of(index)
 
 
+def constant(value: Value) -> Value:
+    """A name that is imported and reckoned with is a number of another module's configuration."""
+    if not isinstance(value, Canonical) or value.name.partition(".")[0] in _LIBRARIES:
+        return value
+    return Opaque(value.name)
+
+
 def _is_fixed(index: ir.Expression) -> bool:
     """Whether an index is written without a name: the same part each time."""
     if isinstance(index, ir.Slice):
@@ -321,4 +333,4 @@ def merge(first: Form, second: Form, operator: str = "+") -> Form:
     )
 
 
-__all__ = ["STEPS_NAME", "Arithmetic", "merge"]
+__all__ = ["STEPS_NAME", "Arithmetic", "constant", "merge"]

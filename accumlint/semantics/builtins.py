@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from accumlint.reading import ir
+from accumlint.semantics.arithmetic import constant
 from accumlint.semantics.numbers import Num, combine, number
 from accumlint.semantics.values import (
     Canonical,
@@ -30,7 +31,7 @@ Handler: TypeAlias = "Callable[[Any, Arguments, ir.NodeId], Value]"
 
 
 def _range(machine: Any, arguments: Arguments, node: ir.NodeId) -> Value:
-    given = arguments.positional
+    given = [constant(value) for value in arguments.positional]
     if len(given) == 1:
         return RangeValue(0, given[0], 1, node)
     if len(given) == 2:

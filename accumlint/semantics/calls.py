@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -36,6 +37,7 @@ from accumlint.semantics.values import (
 )
 
 _PRODUCTS = frozenset({"matmul", "mm", "bmm", "einsum", "cdist", "cosine_similarity"})
+_MASK_NAME = re.compile(r"mask|(pad|padding|loss|label|attention|attn|response|completion|action|token|valid)_masks?")
 _LOSS_WORDS = ("loss", "cross_entropy", "criterion", "nll", "kl_div")
 
 
@@ -382,6 +384,8 @@ class Calls(Functions):
         facts = frozenset().union(*(facts_of(value) for value in arguments.values)) if arguments.values else frozenset()
         if any("label" in name for name in arguments.keywords):
             facts |= {Fact("labels argument", node)}
+        if any(word in path_of(callee).rpartition(".")[2].lower() for word in _LOSS_WORDS):
+            facts |= {Fact("mask argument", node, n) for n in arguments.keywords if _MASK_NAME.fullmatch(n)}
         lineage = result.lineage | lineage_of(callee)
         if not lineage and self.loops and isinstance(callee, Opaque):
             lineage = self.draw_lineage(path)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from accumlint.reading import ir
-from accumlint.semantics.arithmetic import Arithmetic
+from accumlint.semantics.arithmetic import Arithmetic, constant
 from accumlint.semantics.machine import is_configured
 from accumlint.semantics.numbers import Num, compare, negate, number, pointwise
 from accumlint.semantics.values import (
@@ -48,6 +48,8 @@ class Comparisons(Arithmetic):
         self, word: str, left: Value, right: Value, node: ir.NodeId, literal: tuple[bool, bool] = (False, False)
     ) -> Value:
         """One comparison: a bool where it is decided. `literal` says which sides are written as constants."""
+        if word in _ORDERINGS:
+            left, right = constant(left), constant(right)
         if word in ("is", "is not"):
             return self._identical(left, right, node, negated=word == "is not")
         if word in ("in", "not in"):

@@ -188,6 +188,9 @@ class Expressions(Comparisons):
             facts |= {Fact("labels", node.node, index)}
         if isinstance(index, Opaque) and index.kind == "mask":
             facts |= {Fact("selection", node.node, index.path)}
+        last = index.items[-1] if isinstance(index, Items) and index.items else None
+        if isinstance(last, SliceValue) and last.lower == 1 and last.upper is None:
+            facts |= {Fact("shifted", node.node, path)}
         first = index.items[0] if isinstance(index, Items) and index.items else index
         lineage |= lineage_of(index) | self.slice_lineage(value, first, node)
         gradient = result.gradient and carries_gradient(value)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from accumlint.apis import language as api
 from accumlint.apis.signature import Default
 from accumlint.reading import ir
+from accumlint.semantics.arithmetic import constant
 from accumlint.semantics.objects import Objects
 from accumlint.semantics.operands import NOTHING
 from accumlint.semantics.values import (
@@ -35,9 +37,13 @@ class Iterators(Objects):
 
     def iterator(self, kind: str, operands: list[Value], start: Value, stop: Value, call: LibraryCall) -> Value:
         node = call.node
-        first = operands[0] if operands else None
-        if kind in ("pass", "reversed"):
+        first, start, stop = operands[0] if operands else None, constant(start), constant(stop)
+        if kind == "pass":
             return first
+        if kind == "reversed":
+            return self._reversed(first, node)
+        if kind == "count":
+            return self._counted(start, stop, node)
         if kind == "range":
             return RangeValue(0, first, 1, node)
         if kind == "iter":
@@ -60,6 +66,23 @@ class Iterators(Objects):
             return self._batched(first, stop, node)
         return self.opaque(kind, *operands, node=node)
 
+    def _reversed(self, value: Value, node: ir.NodeId) -> Value:
+        """Known items from the last to the first; of an unknown sequence nothing is known but where it came from."""
+        if isinstance(value, Items):
+            return Items("list", value.items[::-1], value.key)
+        if isinstance(value, RangeValue):
+            numbers = list(self.iteration(value, node).elements)
+            finite = not isinstance(value.stop, Opaque)
+            return Stream(iter(numbers[::-1]), finite, f"range@{value.node}", len(numbers))
+        return value
+
+    def _counted(self, start: Value, step: Value, node: ir.NodeId) -> Value:
+        """`itertools.count()`: the loop over it ends by a test inside it, if at all."""
+        first, by = self.as_number(start), self.as_number(step)
+        whole = None if first is None else first.as_int()
+        numbers = itertools.count(whole or 0, (by.as_int() or 1) if by is not None else 1)
+        return Stream(numbers, False, f"count@{node}")
+
     def _enumerate(self, value: Value, start: Value, node: ir.NodeId) -> Value:
         inner = self.stream(value, node)
         first = self.as_number(start)
@@ -73,7 +96,8 @@ class Iterators(Objects):
         finite = [stream for stream in streams if stream.finite]
         key = finite[0].key if finite else (streams[0].key if streams else f"zip@{node}")
         tuples = (Items("tuple", list(items)) for items in zip(*(s.iterator for s in streams), strict=False))
-        return Stream(tuples, bool(finite), key)
+        known = [stream.length for stream in streams if stream.length is not None]
+        return Stream(tuples, bool(finite), key, min(known, default=None))
 
     def _islice(self, value: Value, start: Value, stop: Value, node: ir.NodeId) -> Value:
         inner = self.stream(value, node)
@@ -97,7 +121,7 @@ class Iterators(Objects):
                 if place >= skip:
                     yield element
 
-        return Stream(taken(), inner.finite, f"islice@{node}")
+        return Stream(taken(), inner.finite, f"islice@{node}", whole)
 
     def _cycle(self, value: Value, node: ir.NodeId) -> Value:
         def endless() -> Iterator[Value]:

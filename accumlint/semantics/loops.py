@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 
 from accumlint.reading import ir
 from accumlint.semantics.frames import Frame
@@ -143,8 +144,8 @@ class Loops(Statements):
             first = 0 if start is None or start.as_int() is None else start.as_int() or 0
             return list(range(first, first + length))
         if isinstance(value.stop, Opaque) and isinstance(value.step, Opaque) and is_configured(value.stop):
-            self._name_length(f"{value.stop.path} // {value.step.path}", length)
             self._learn_from_size(value.stop, value.step)
+            self._name_length(f"{value.stop.path} // {value.step.path}", length)
         mark = tuple((loop.node, loop.iteration) for loop in self.loops)
         places: list[Value] = []
         for place in range(length):
@@ -182,7 +183,9 @@ class Loops(Statements):
         drops = value.attributes.get("drop_last")
         collate = value.attributes.get("collate_fn")
         known = drops if isinstance(drops, bool) else None
-        self.trace.loaders[key] = Loader(known, "" if collate is None else path_of(collate), value.node)
+        varies = collate.attributes.get("counts_vary") if isinstance(collate, Object) else None
+        text = "" if collate is None else path_of(collate).partition("@")[0]
+        self.trace.loaders[key] = Loader(known, text, value.node, varies if isinstance(varies, bool) else None)
 
     def key_of(self, value: Value) -> str:
         if isinstance(value, Object):
@@ -231,7 +234,8 @@ class Loops(Statements):
         """`next(value)`; an exhausted iterator raises only where somebody catches it, else data goes on."""
         if not isinstance(value, Stream):
             path = f"next({path_of(value)})"
-            lineage = lineage_of(value) | self.arrival("next")
+            of_element = any(atom.kind.startswith("batch:") for atom in lineage_of(value))
+            lineage = lineage_of(value) | self.arrival("next of an element" if of_element else "next")
             return Opaque(path, lineage, node=node)
         self.streamed.add(value.key)
         for element in value.iterator:
@@ -254,6 +258,8 @@ class Loops(Statements):
     def exec_for(self, node: ir.For, frame: Frame) -> None:
         value = self.evaluate(node.iterable, frame)
         plan = self.iteration(value, node.node)
+        if isinstance(value, Stream) and not value.finite and value.length is None:
+            plan = self._left_by_test(plan, node.node)
         state = LoopState(node.node, plan.key, is_data=plan.is_data, finite=plan.finite)
         self.trace.loops[node.node] = self.trace.loops.get(node.node, 0)
         self.loops.append(state)
@@ -277,6 +283,12 @@ class Loops(Statements):
             if plan.finite and plan.is_data:
                 self.trace.ends.append((len(self.trace.events), node.node, plan.key))
             self.execute(node.orelse, frame)
+
+    def _left_by_test(self, plan: Iteration, node: ir.NodeId) -> Iteration:
+        """An endless iterator: a loop over it is one that a test inside ends, as `while True` is."""
+        key = f"while@{node}"
+        limit = self.knowledge.lengths.setdefault(key, 2 * self.knowledge.window + 2)
+        return Iteration(islice(plan.elements, limit), key, finite=False, is_data=plan.is_data)
 
     def exec_while(self, node: ir.While, frame: Frame) -> None:
         key = f"while@{node.node}"

@@ -225,6 +225,8 @@ def _wanted_length(key: str, use: LoopUse | None, knowledge: Knowledge, brings: 
     window = knowledge.window
     if key.startswith("while@") and use is not None and use.any_backward and not use.direct_backward:
         return min(knowledge.lengths[key], 4)
+    if brings and (use is None or not use.any_backward):
+        return 2 * window + 2
     if use is None or not use.any_backward:
         return min(knowledge.lengths[key], 2) if use is not None and not key.startswith("while@") else None
     if not use.direct_backward:

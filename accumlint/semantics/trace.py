@@ -69,11 +69,15 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Loader:
-    """What is known of a loader: whether it drops a short last batch, and its collate function's text."""
+    """What is known of a loader: whether it drops a short last batch, and its collate function's text.
+
+    `counts_vary` is what a library's collate function is known to do to the number of valid targets (None: unknown).
+    """
 
     drops_last: bool | None
     collate: str = ""
     node: ir.NodeId = -1
+    counts_vary: bool | None = None
 
 
 @dataclass(slots=True)
@@ -111,6 +115,7 @@ class Trace:
     loaders: dict[str, Loader] = field(default_factory=dict)
     lineages: dict[int, tuple[str, ...]] = field(default_factory=dict)
     reduced: bool = False
+    means: set[ir.NodeId] = field(default_factory=set)  # unknown losses that are multiplied by their own count
 
     def of_store(self, store: str) -> list[Event]:
         return [event for event in self.events if event.store == store]

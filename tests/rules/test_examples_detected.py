@@ -72,29 +72,6 @@ KNOWN = {
                     optimizer.zero_grad()
         """),
     ),
-    "itertools.count with an exit inside": (
-        "ACC305",
-        example("""
-            import itertools
-
-            import torch
-            import torch.nn.functional as F
-
-
-            def train(model, features, values, optimizer, updates, accum=4):
-                done = 0
-                for i in itertools.count():
-                    pick = torch.randint(len(features), (8,))
-                    loss = F.mse_loss(model(features[pick]), values[pick]) / accum
-                    loss.backward()
-                    if i % accum == 0:  # <- here
-                        optimizer.step()
-                        optimizer.zero_grad()
-                        done += 1
-                        if done == updates:
-                            return
-        """),
-    ),
     "frozen BatchNorm": (
         "ACC401",
         example("""

@@ -386,6 +386,14 @@ TRACES = {
         backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
         step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
         clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
+        backward SGD k3: 1/2*mean1[3]
+        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k5: 1/2*mean1[5]
+        backward SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
+        step     SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
+        clear    SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
         """,
     ),
     "early exit by continue": (
