@@ -201,6 +201,7 @@ def _judge_window(
         norm=l2_norm(before) / recorder.scale,
         expected_norm=l2_norm(expected) / recorder.scale,
         clips=len(step.clips),
+        events=_events(step, tuple(k for k in members if expectation.rank_of(k) == 0)),
     )
     faults = judgement.faults
     if not all(bool(torch.isfinite(g).all()) for g in used.values()):
@@ -224,6 +225,18 @@ def _judge_window(
     owners = tuple(expectation.rank_of(k) for k in members)
     steps = expectation.accumulation_steps * len(expectation.ranks)
     return window, Weighing(index, coefficients, counts, steps, ratio, owners, len(expectation.ranks))
+
+
+def _events(step: Step, own: tuple[int, ...]) -> tuple[tuple[int, str], ...]:
+    """What the recorded process did in a window, in order, by its own microbatches."""
+    calls = step.backwards
+    events: list[tuple[int, str]] = []
+    for call in range(1, calls + 1):
+        microbatch = own[min((call - 1) * len(own) // calls, len(own) - 1)]
+        events.append((microbatch, "backward"))
+        events += [(microbatch, f"clip ({clip.limit:g})") for clip in step.clips if clip.after == call]
+        events += [(microbatch, "clear") for after in step.lost if after == call]
+    return (*events, (own[-1], "step"))
 
 
 def _recover(

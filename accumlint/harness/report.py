@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import Enum
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 
@@ -62,7 +63,8 @@ class Window:
     `weights` are the shares of the microbatch means, recovered by least squares from the gradient before clip (None
     where a microbatch has no target, or all None if the gradient is no combination of theirs); `expected` is n_k / n.
     `error`, `clipped_error` and `update_error` are relative L2 norms against the full batch; `ratio` is the best-fit
-    factor between both gradients, None unless the gradient is a multiple of the right one.
+    factor between both gradients, None unless the gradient is a multiple of the right one. `events` are what happened,
+    in order: after which microbatch, and what ("backward", "clip", "clear", "step").
     """
 
     microbatches: tuple[int, ...]
@@ -76,6 +78,7 @@ class Window:
     norm: float
     expected_norm: float
     clips: int
+    events: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,18 @@ class Report:
 
     def to_json(self, *, indent: int | None = 2) -> str:
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+    def to_html(self, *, title: str = "accumcheck", repaired: Report | None = None) -> str:
+        """Return one page that needs nothing else: the windows drawn, beside those of the report of a repaired loop."""
+        from accumlint.harness.drawing import draw
+
+        return draw(self, title, repaired)
+
+    def save(self, path: str | Path, *, title: str = "accumcheck", repaired: Report | None = None) -> None:
+        """Write the page, or the numbers if the name ends in .json. Raises OSError if it cannot be written."""
+        is_json = str(path).endswith(".json")
+        text = self.to_json() + "\n" if is_json else self.to_html(title=title, repaired=repaired)
+        Path(path).write_text(text, encoding="utf-8")
 
     def __str__(self) -> str:
         verdict = "equivalent to the full batch" if self.equivalent else "NOT equivalent to the full batch"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from xml.sax.saxutils import escape, quoteattr
 
 from accumlint.findings import Finding
+from accumlint.picture.text import printable
 from accumlint.report.headline import where
 from accumlint.report.model import CheckedFile, Run
-from accumlint.report.styled import printable
 
 
 def render(run: Run) -> str:

@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TextIO
 
+from accumlint.picture.text import printable
+
 STYLES: dict[str, str] = {
     "path": "bold",
     "code": "bold red",
@@ -48,13 +50,6 @@ def paint(lines: Iterable[Line], stream: TextIO) -> None:
     console = Console(file=stream, highlight=False, soft_wrap=True, force_terminal=True, legacy_windows=False)
     for one in lines:
         console.print(Text.assemble(*((printable(text), STYLES.get(style, "")) for text, style in one)))
-
-
-def printable(text: str) -> str:
-    """Control characters (a file name or a source line may hold them) as escapes; tabs stay."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() or char == "\t" else f"\\x{ord(char):02x}" for char in text)
 
 
 def width(text: str) -> int:

@@ -1,30 +1,32 @@
-"""A training loop's accumulation windows as a picture: on a terminal, and as one page of HTML.
+"""A training loop's accumulation windows, read off its trace, and their picture on a terminal.
 
 All numbers are those of the trace at its first sample point: the worked example that messages use too.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from fractions import Fraction
-from html import escape
 from itertools import takewhile
 
 from accumlint.analysis import judge_module
 from accumlint.contract.judge import Judged
 from accumlint.contract.weights import Weighting, weigh
-from accumlint.contract.windows import Window, cut_windows, site_key
+from accumlint.contract.windows import Window as Cut
+from accumlint.contract.windows import cut_windows, site_key
+from accumlint.picture.model import Loop, Loss, Mark, Share, Window, largest, like_above, part, show
 from accumlint.reading.program import Module
 from accumlint.reading.project import FOREIGN
 from accumlint.reading.read import read_module
-from accumlint.report.styled import Line, Piece, line, printable
-from accumlint.semantics.trace import ADVANCE, BACKWARD, CLEAR, STEP, UPDATE, Event, Trace
+from accumlint.report.styled import Line, Piece, line
+from accumlint.semantics.trace import ADVANCE, BACKWARD, CLEAR, SCALE, UPDATE, Event, Trace
 from accumlint.source.text import SourceText
 
 NAMES = {ADVANCE: "schedule", UPDATE: "scaler update"}
 AFTER_STEP = (CLEAR, ADVANCE, UPDATE)
-BAR = 24
+BAR, HALF_BAR = 24, 12
 CAPTION = (
     "Counts are an example (sample point 0 of the trace), not your data. gets: what one target's loss is multiplied by "
     "in the gradient that the step uses; should: 1 / (targets of the window), the full-batch mean; "
@@ -32,63 +34,62 @@ CAPTION = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What each target of one microbatch gets, of one loss, and what it should get; None where it is not known."""
+def read_loops(source: SourceText, at_line: int | None = None, repaired: SourceText | None = None) -> list[Loop]:
+    """All loops of a file, or those that hold a line; with the windows of the repaired text beside them.
 
-    microbatch: int  # from 1
-    count: Fraction | None
-    gets: Fraction | None
-    should: Fraction | None
-
-    @property
-    def ratio(self) -> Fraction | None:
-        return None if self.gets is None or not self.should else self.gets / self.should
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """One loss of a window: its text, how it is weighed, and a share for each microbatch."""
-
-    text: str
-    said: str
-    shares: tuple[Share, ...]
+    Raises ReadError for a text that is not Python.
+    """
+    found = _read(source)
+    after = _read(repaired) if repaired is not None else []
+    is_same = [loop.name for _, _, loop in found] == [loop.name for _, _, loop in after]
+    loops = []
+    for index, (module, judged, loop) in enumerate(found):
+        mate = after[index][2] if is_same else None
+        if at_line is not None and not _holds(module, judged, at_line):
+            continue
+        is_changed = mate is not None and not mate.reason and _drawn(mate) != _drawn(loop)
+        loops.append(replace(loop, repaired=mate.windows) if is_changed and mate is not None else loop)
+    return loops
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Something that happens to the gradient: after which microbatch (from 1), what, and where."""
-
-    microbatch: int
-    what: str
-    place: str
+def _drawn(loop: Loop) -> list[object]:
+    """What of a loop's windows a repair may change: all but the lines."""
+    return [(w.numbers, w.losses, [(m.microbatch, m.what) for m in w.marks]) for w in loop.windows]
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """One window."""
-
-    title: str
-    losses: tuple[Loss, ...]
-    marks: tuple[Mark, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Timeline:
-    """One training loop: its windows, or why there are none."""
-
-    name: str
-    first_line: int
-    steps: str = ""
-    windows: tuple[Drawn, ...] = ()
-    reason: str = ""
-
-
-def timelines(source: SourceText, at_line: int | None = None) -> list[Timeline]:
-    """All loops of a file, or those that hold a line. Raises ReadError for a text that is not Python."""
+def _read(source: SourceText) -> list[tuple[Module, Judged, Loop]]:
     module = read_module(source.text, source.filename)
-    judged = judge_module(module)
-    return [_timeline(source, module, each) for each in judged if at_line is None or _holds(module, each, at_line)]
+    return [(module, judged, _loop(source, module, judged)) for judged in judge_module(module)]
+
+
+def _loop(source: SourceText, module: Module, judged: Judged) -> Loop:
+    node = judged.result.region.node
+    name = judged.result.region.name or "module"
+    place = f"line {module.syntax.span(node).line if 0 <= node < FOREIGN else 1}"
+    if judged.abstention is not None:
+        return Loop(name, place, reason=judged.abstention.reason)
+    trace = judged.result.default[0]
+    if trace.exempt:
+        return Loop(name, place, reason=trace.exempt)
+    known = "" if trace.steps_text == str(trace.steps) else f" ({trace.steps_text or 'as the code has'})"
+    steps = "" if trace.steps is None else f"{trace.steps} accumulation steps{known}"
+    labels = _labels(trace.stores)
+    windows = tuple(w for store in trace.stores for w in _windows(source, module, trace, store, labels[store]))
+    return Loop(name, place, steps, windows)
+
+
+def _labels(stores: Iterable[str]) -> dict[str, str]:
+    """What tells the optimizers apart in a title: nothing if there is one, its class, its place among equals."""
+    names = {store: store.partition("@")[0] for store in stores}
+    if len(names) == 1:
+        return dict.fromkeys(names, "")
+    often = Counter(names.values())
+    seen: Counter[str] = Counter()
+    labels = {}
+    for store, name in names.items():
+        seen[name] += 1
+        labels[store] = f" of {name}" + (f" {seen[name]}" if often[name] > 1 else "")
+    return labels
 
 
 def _holds(module: Module, judged: Judged, at_line: int) -> bool:
@@ -99,21 +100,7 @@ def _holds(module: Module, judged: Judged, at_line: int) -> bool:
     return any(span.line <= at_line <= span.end_line for span in spans)
 
 
-def _timeline(source: SourceText, module: Module, judged: Judged) -> Timeline:
-    node = judged.result.region.node
-    name = judged.result.region.name or "module"
-    first = module.syntax.span(node).line if 0 <= node < FOREIGN else 1
-    if judged.abstention is not None:
-        return Timeline(name, first, reason=judged.abstention.reason)
-    trace = judged.result.default[0]
-    if trace.exempt:
-        return Timeline(name, first, reason=trace.exempt)
-    steps = "" if trace.steps is None else f"{trace.steps} accumulation steps ({trace.steps_text or 'as the code has'})"
-    windows = tuple(drawn for store in trace.stores for drawn in _windows(source, module, trace, store))
-    return Timeline(name, first, steps, windows)
-
-
-def _windows(source: SourceText, module: Module, trace: Trace, store: str) -> Iterator[Drawn]:
+def _windows(source: SourceText, module: Module, trace: Trace, store: str, label: str) -> Iterator[Window]:
     windows = cut_windows(trace, store)
     events = trace.of_store(store)
     done = 0
@@ -125,25 +112,32 @@ def _windows(source: SourceText, module: Module, trace: Trace, store: str) -> It
         following = _tail(events[done:]) if window.step is not None else ()
         marks = tuple(_mark(source, module, trace, event) for event in (*own, *following))
         losses = tuple(_loss(trace, window, weighting) for weighting in weigh(trace, window))
-        yield Drawn(_title(trace, window, number, store), losses, marks)
+        numbers = tuple(k + 1 for k in window.microbatches)
+        yield Window(_title(trace, window, number, label), numbers, losses, marks, label, window.step is not None)
 
 
 def _tail(events: Iterable[Event]) -> tuple[Event, ...]:
     return tuple(takewhile(lambda event: event.kind in AFTER_STEP, events))
 
 
-def _title(trace: Trace, window: Window, number: int, store: str) -> str:
+def _title(trace: Trace, window: Cut, number: int, label: str) -> str:
     numbers = [k + 1 for k in window.microbatches]
-    which = ", ".join(map(str, numbers)) if numbers else "none"
+    which = _range(numbers)
     total = _total(trace, window)
-    title = f"window {number + 1} of {store}: microbatches {which}"
-    title += "" if total is None else f"; {show(total)} targets"
+    title = f"window {number + 1}{label}: microbatch{'es' if len(numbers) != 1 else ''} {which}"
+    title += "" if total is None else f"; {show(total)} target{'' if total == 1 else 's'}"
     if window.step is None:
         return f"{title}; left over: no step uses it"
     return title + ("; the data end in it" if window.at_end else "")
 
 
-def _total(trace: Trace, window: Window) -> Fraction | None:
+def _range(numbers: list[int]) -> str:
+    if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1)):
+        return f"{numbers[0]}-{numbers[-1]}"
+    return ", ".join(map(str, numbers)) if numbers else "none"
+
+
+def _total(trace: Trace, window: Cut) -> Fraction | None:
     total = Fraction(0)
     for k in window.microbatches:
         count = trace.counts[k].at[0]
@@ -153,7 +147,7 @@ def _total(trace: Trace, window: Window) -> Fraction | None:
     return total
 
 
-def _loss(trace: Trace, window: Window, weighting: Weighting) -> Loss:
+def _loss(trace: Trace, window: Cut, weighting: Weighting) -> Loss:
     key = site_key(weighting.site)
     total = _total(trace, window)
     shares: list[Share] = []
@@ -186,7 +180,10 @@ def _said(weighting: Weighting) -> str:
 
 
 def _mark(source: SourceText, module: Module, trace: Trace, event: Event) -> Mark:
-    what = NAMES.get(event.kind, event.kind) + (f" ({event.detail})" if event.detail else "")
+    detail = event.detail.partition("@")[0]  # the rest is the interpreter's own number of the object
+    what = NAMES.get(event.kind, event.kind) + (f" ({detail})" if detail else "")
+    if event.kind == SCALE and event.by is not None and event.by.at[0] is not None:
+        what = f"{'divide' if event.detail == '/' else 'scale'} by {show(event.by.at[0])}"
     node = event.node if event.node < FOREIGN else trace.anchors.get(event.node, -1)
     if not 0 <= node < FOREIGN:
         return Mark(event.microbatch + 1, what, "")
@@ -195,135 +192,77 @@ def _mark(source: SourceText, module: Module, trace: Trace, event: Event) -> Mar
     return Mark(event.microbatch + 1, what, f"{cell}line {place.line}")
 
 
-def show(value: Fraction | None) -> str:
-    """A number as a reader would write it: exact while it is short."""
-    if value is None:
-        return "?"
-    exact = str(value)
-    return exact if len(exact) <= 9 else f"{float(value):.4g}"
+def lines(loops: Iterable[Loop], filename: str, everything: bool = False) -> Iterator[Line]:
+    """The picture for a terminal or a pipe; windows that look like earlier ones are counted unless all are wanted."""
+    for loop in loops:
+        about = f", {loop.about}" if loop.about else ""
+        yield line(Piece(f"{filename}:{loop.place.removeprefix('line ')}", "path"), f" {loop.name}{about}")
+        if loop.reason:
+            yield line(f"  not drawn: {loop.reason}")
+        for row in loop.rows(everything):
+            yield line()
+            if isinstance(row, int):
+                yield line("  ", Piece(f"{like_above(row)} (--all draws them)", "gutter"))
+            else:
+                yield from _pair(*row, loop.repaired is not None)
+        yield line()
+    yield line(CAPTION)
 
 
-def _part(value: Fraction | None, largest: Fraction) -> float:
-    return 0.0 if value is None else float(abs(value) / largest)
+def _pair(left: Window | None, right: Window | None, is_repaired: bool) -> Iterator[Line]:
+    """A window, with the repaired one beside it if it has the same microbatches and losses, else below."""
+    scale = largest(left, right)
+    is_beside = left is not None and right is not None and _keys(left) == _keys(right)
+    if left is not None:
+        yield from _window(left, right if is_beside else None, scale, "")
+    if right is not None and not is_beside:
+        yield from _window(right, None, scale, "repaired: ")
+    elif is_repaired and right is None:
+        yield line("  ", Piece("repaired: no window starts here", "header"))
+
+
+def _keys(window: Window) -> list[list[int]]:
+    return [[share.microbatch for share in loss.shares] for loss in window.losses]
+
+
+def _window(window: Window, beside: Window | None, scale: float, prefix: str) -> Iterator[Line]:
+    yield line("  ", Piece(prefix + window.title, "header"))
+    for index, loss in enumerate(window.losses):
+        other = beside.losses[index] if beside is not None else None
+        yield line("    ", Piece(loss.text, "code"), f": {loss.said}")
+        if other is not None:
+            yield line("    repaired ", Piece(other.text, "code"), f": {other.said}")
+        head = f"      {'':5}{'targets':>9}{'gets':>11}{'should':>11}{'ratio':>11}"
+        yield line(Piece(head + (f"  {'':{HALF_BAR}}{'repaired':>11}{'ratio':>11}" if other else ""), "gutter"))
+        for place, share in enumerate(loss.shares):
+            yield _row(share, other.shares[place] if other else None, scale)
+    yield line("    ", *_happens(window))
+    if beside is not None:
+        yield line("    repaired: ", *_happens(beside))
+
+
+def _row(share: Share, repaired: Share | None, scale: float) -> Line:
+    numbers = f"{show(share.count):>9}{show(share.gets):>11}{show(share.should):>11}{_ratio(share):>11}"
+    pieces: list[Piece | str] = [f"      k{share.microbatch:<4}{numbers}"]
+    pieces += _bar(share, scale, HALF_BAR if repaired else BAR, pad=repaired is not None)
+    if repaired is not None:
+        pieces += [f"{show(repaired.gets):>11}{_ratio(repaired):>11}", *_bar(repaired, scale, HALF_BAR, pad=False)]
+    return line(*pieces)
+
+
+def _bar(share: Share, scale: float, full: int, *, pad: bool) -> list[Piece | str]:
+    bar = "#" * round(part(share.gets, scale) * full)
+    drawn: list[Piece | str] = ["  ", Piece(bar, "safe" if share.ratio == 1 else "mark")] if bar else []
+    return [*drawn, " " * (full + 2 - (len(bar) + 2 if bar else 0))] if pad else drawn
 
 
 def _ratio(share: Share) -> str:
     return "" if share.ratio is None else f"{show(share.ratio)}x"
 
 
-def _largest(drawn: Drawn) -> Fraction:
-    values = (abs(v) for loss in drawn.losses for share in loss.shares for v in (share.gets, share.should) if v)
-    return max(values, default=Fraction(1))
-
-
-def lines(timelines: Iterable[Timeline], filename: str) -> Iterator[Line]:
-    """The picture for a terminal or a pipe."""
-    for timeline in timelines:
-        steps = f", {timeline.steps}" if timeline.steps else ""
-        yield line(Piece(f"{filename}:{timeline.first_line}", "path"), f" {timeline.name}{steps}")
-        if timeline.reason:
-            yield line(f"  not drawn: {timeline.reason}")
-        for drawn in timeline.windows:
-            yield line()
-            yield line("  ", Piece(drawn.title, "header"))
-            for loss in drawn.losses:
-                yield line("    ", Piece(loss.text, "code"), f": {loss.said}")
-                yield line(Piece(f"      {'':5}{'targets':>9}{'gets':>11}{'should':>11}{'ratio':>11}", "gutter"))
-                for share in loss.shares:
-                    yield _row(share, _largest(drawn))
-            yield line("    ", *_happens(drawn))
-        yield line()
-    yield line(CAPTION)
-
-
-def _row(share: Share, largest: Fraction) -> Line:
-    bar = "#" * round(_part(share.gets, largest) * BAR)
-    style = "safe" if share.ratio == 1 else "mark"
-    numbers = f"{show(share.count):>9}{show(share.gets):>11}{show(share.should):>11}{_ratio(share):>11}"
-    return line(f"      k{share.microbatch:<4}{numbers}", "  " if bar else "", Piece(bar, style))
-
-
-def _happens(drawn: Drawn) -> Iterator[Piece | str]:
-    for number, mark in enumerate(drawn.marks):
+def _happens(window: Window) -> Iterator[Piece | str]:
+    for number, mark in enumerate(window.marks):
         yield " -> " if number else ""
         what = f"k{mark.microbatch} {mark.what}" if mark.what == BACKWARD else mark.what
         yield Piece(what, "help" if mark.what != BACKWARD else "")
         yield f" [{mark.place}]" if mark.place and mark.what != BACKWARD else ""
-
-
-STYLE = """
-:root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--soft:#57606a;--line:#d0d7de;--right:#1a7f37;--wrong:#b3261e}
-@media (prefers-color-scheme:dark){:root{--ink:#e6edf3;--paper:#0d1117;--soft:#9aa4af;--line:#30363d;--right:#4cc26a;
---wrong:#ff8078}}
-*{box-sizing:border-box}
-body{margin:0 auto;padding:1rem;max-width:44rem;font:16px/1.5 system-ui,sans-serif;color:var(--ink);
-background:var(--paper);overflow-wrap:anywhere}
-h1{font-size:1.3rem}h2{font-size:1.1rem;border-top:1px solid var(--line);padding-top:1rem}
-h3{font-size:1rem;margin:1.2rem 0 0}p{margin:.3rem 0}code{font-family:ui-monospace,monospace}.soft{color:var(--soft)}
-svg{display:block;width:100%;height:auto;margin:.4rem 0}
-svg text{font:13px system-ui,sans-serif;fill:var(--ink)}.should{fill:none;stroke:var(--ink);stroke-dasharray:3 2}
-.right{fill:var(--right)}.wrong{fill:var(--wrong)}
-ol{list-style:none;padding:0;margin:.4rem 0;display:flex;flex-wrap:wrap;gap:.3rem}
-li{border:1px solid var(--line);border-radius:.4rem;padding:0 .4rem;font-size:.85rem}li.step,li.clip{font-weight:bold}
-"""
-ROW, WIDTH = 44, 360
-
-
-def page(timelines: Iterable[Timeline], filename: str) -> str:
-    """One page that needs nothing else: no script, no font, no other file."""
-    title = escape(printable(filename))
-    body = "\n".join(_section(timeline, title) for timeline in timelines)
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}: accumulation windows</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>{title}: accumulation windows</h1>\n"
-        f'<p class="soft">{escape(CAPTION)} Bars: gets; dashed frames: should.</p>\n{body}\n</body>\n</html>\n'
-    )
-
-
-def _section(timeline: Timeline, title: str) -> str:
-    parts = [f"<h2>{_text(timeline.name)} <span class='soft'>{title}:{timeline.first_line}</span></h2>"]
-    parts += [f"<p>{_text(timeline.steps)}</p>"] if timeline.steps else []
-    parts += [f"<p>not drawn: {_text(timeline.reason)}</p>"] if timeline.reason else []
-    for drawn in timeline.windows:
-        parts.append(f"<h3>{_text(drawn.title)}</h3>")
-        for loss in drawn.losses:
-            parts.append(f"<p><code>{_text(loss.text)}</code>: {_text(loss.said)}</p>")
-            parts.append(_svg(loss, _largest(drawn)))
-        parts.append("<ol>" + "".join(_item(mark) for mark in drawn.marks) + "</ol>")
-    return "<section>\n" + "\n".join(parts) + "\n</section>"
-
-
-def _svg(loss: Loss, largest: Fraction) -> str:
-    height = ROW * len(loss.shares)
-    rows = "".join(_bar(share, index * ROW, largest) for index, share in enumerate(loss.shares))
-    label = _text(f"{loss.text}: {loss.said}")
-    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">{rows}</svg>'
-
-
-def _bar(share: Share, top: int, largest: Fraction) -> str:
-    def wide(value: Fraction | None) -> str:
-        return f"{_part(value, largest) * (WIDTH - 4):.1f}"
-
-    style = "right" if share.ratio == 1 else "wrong"
-    ratio = f" ({_ratio(share)})" if share.ratio is not None else ""
-    numbers = f"gets {show(share.gets)}, should {show(share.should)}{ratio}"
-    said = f"k{share.microbatch}: {show(share.count)} targets; {numbers}"
-    return (
-        f'<g data-microbatch="{share.microbatch}" data-count="{share.count}" data-gets="{share.gets}" '
-        f'data-should="{share.should}"><text x="1" y="{top + 15}">{_text(said)}</text>'
-        f'<rect class="{style}" x="2" y="{top + 22}" width="{wide(share.gets)}" height="12"/>'
-        f'<rect class="should" x="2" y="{top + 20}" width="{wide(share.should)}" height="16"/></g>'
-    )
-
-
-def _item(mark: Mark) -> str:
-    place = f" <span class='soft'>{_text(mark.place)}</span>" if mark.place else ""
-    kind = mark.what.split(" ")[0]
-    kind = kind if kind in (STEP, "clip") else "other"
-    return f'<li class="{kind}">k{mark.microbatch} {_text(mark.what)}{place}</li>'
-
-
-def _text(text: str) -> str:
-    return escape(printable(text))

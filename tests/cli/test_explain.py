@@ -32,6 +32,18 @@ def sums(net, loader, opt):
         (F.cross_entropy(net(x), y, reduction="sum") / (y != -100).sum()).backward()
         opt.step()
 """
+TOKENS = """
+import torch
+import torch.nn.functional as F
+
+def train(net, loader, opt):
+    for i, (x, y) in enumerate(loader):
+        loss = F.cross_entropy(net(x), y, ignore_index=-100) / 2
+        loss.backward()
+        if (i + 1) % 2 == 0 or i + 1 == len(loader):
+            opt.step()
+            opt.zero_grad()
+"""
 STALE = LOOP.replace("            opt.zero_grad()\n", "")
 
 
@@ -106,6 +118,7 @@ def test_loops_that_are_not_drawn(run, folder: Path) -> None:
         (["bad.py"], "bad.py:1: "),
         (["n.ipynb:3"], "is a notebook"),
         (["a.py", "--html", "no/such/out.html"], "--html: "),
+        (["a.py", "--json", "no/such/out.json"], "--json: "),
     ],
 )
 def test_errors(run, folder: Path, arguments: list[str], message: str) -> None:
@@ -145,11 +158,51 @@ def test_the_page(run, folder: Path) -> None:
     assert "prefers-color-scheme:dark" in text
     assert ("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}) in tags
     drawn = [a for tag, a in tags if tag == "g"]
-    bars = [a for tag, a in tags if tag == "rect"]
+    bars = [a for tag, a in tags if tag == "rect" and a["class"] != "track"][3:]  # after those of the legend
     shown = rows(run("explain", "a<b>.py", fake=False).stdout)
-    assert [[f"k{a['data-microbatch']}", a["data-count"], a["data-gets"], a["data-should"]] for a in drawn] == [
-        row[:4] for row in shown
-    ]
+    originals = [[f"k{a['data-microbatch']}", a["data-count"], a["data-gets"], a["data-should"]] for a in drawn]
+    assert [row for row in originals if row in [r[:4] for r in shown]] == [row[:4] for row in shown]
     for group, gets, should in zip(drawn, bars[::2], bars[1::2], strict=True):
         ratio = Fraction(str(group["data-gets"])) / Fraction(str(group["data-should"]))
-        assert float(str(gets["width"])) / float(str(should["width"])) == pytest.approx(float(ratio), rel=0.01)
+        widths = [float(str(bar["width"]).rstrip("%")) for bar in (gets, should)]
+        assert widths[0] / widths[1] == pytest.approx(float(ratio), rel=0.01)
+
+
+def numbers(page: str, kind: str) -> list[list[Fraction]]:
+    """count, gets, should of each microbatch that is drawn for the original or the repaired loop."""
+    found = []
+    for article in page.split("<article ")[1:]:
+        if f'data-text="{kind}"' in article:
+            found += re.findall(r'data-count="(.+?)" data-gets="(.+?)" data-should="(.+?)"', article)
+    return [[Fraction(number) for number in row] for row in found]
+
+
+def test_the_repaired_windows_are_drawn_beside(run, folder: Path) -> None:
+    (folder / "a.py").write_text(TOKENS)
+    done = run("explain", "a.py", "--html", "out.html", "--json", "out.json", fake=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    page = (folder / "out.html").read_text(encoding="utf-8")
+    original, repaired = numbers(page, "original"), numbers(page, "repaired")
+    assert any(gets != should for _, gets, should in original)
+    assert repaired
+    assert all(gets == should for _, gets, should in repaired)
+    (loop,) = json.loads((folder / "out.json").read_text())
+    for kind, windows in (("original", loop["windows"]), ("repaired", loop["repaired"])):
+        all_shares = [share for window in windows for loss in window["losses"] for share in loss["shares"]]
+        written = [[Fraction(s["count"]), Fraction(s["gets"]), Fraction(s["should"])] for s in all_shares]
+        assert all(row in written for row in numbers(page, kind))
+    assert any(event["what"].startswith("divide by ") for event in loop["repaired"][0]["events"])
+    text = run("explain", "a.py", fake=False).stdout
+    assert "    repaired: k1 backward -> k2 backward -> divide by " in text
+    row = rows(text)[0]
+    assert (row[-3], row[-2]) == (row[3], "1x")
+    without = run("explain", "a.py", "--no-repair", fake=False).stdout
+    assert "repaired" not in without
+
+
+def test_windows_that_look_like_earlier_ones_are_counted(run, folder: Path) -> None:
+    (folder / "a.py").write_text(LOOP)
+    few, many = (run("explain", "a.py", *options, fake=False).stdout for options in ((), ("--all",)))
+    hidden = sum(int(n) for n in re.findall(r"(\d+) more windows? looks? like those above", few))
+    assert hidden > 0
+    assert many.count("  window ") == few.count("  window ") + hidden

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from accumlint.cli.errors import CLEAN, ERROR, FINDINGS, UsageError
+from accumlint.cli.repaired import repaired
 
 if TYPE_CHECKING:
     from accumlint.findings import FileReport, Finding
     from accumlint.harness.factory import Verification
     from accumlint.source.text import SourceText
 
-ROUNDS = 10
 LONGEST_ERROR = 400
 
 
@@ -76,11 +76,11 @@ def _with_factory(source: SourceText, target: str, factory: str, timeout: int, m
     )
     before = run(source.text, "as it is")
     status = CLEAN if before.equivalent else FINDINGS
-    repaired = _repaired(source)
-    if repaired is None:
+    repaired_text = repaired(source)
+    if repaired_text is None:
         _say("no repair of this file is known to accumlint")
         return status
-    both = RepairVerification(before, run(repaired, "repaired (not written)"))
+    both = RepairVerification(before, run(repaired_text.text, "repaired (not written)"))
     if both.confirmed:
         _say("certificate: end-to-end: the repaired loop makes the full-batch update and the original does not")
     elif not both.after.equivalent:
@@ -104,32 +104,10 @@ def _failure(result: Verification) -> str:
 
 
 def _one_line(text: str) -> str:
-    from accumlint.report.styled import printable
+    from accumlint.picture.text import printable
 
     short = printable(" ".join(text.split()))
     return short if len(short) <= LONGEST_ERROR else short[:LONGEST_ERROR] + "..."
-
-
-def _repaired(source: SourceText) -> str | None:
-    """The text with all repairs that are known, as `check --fix --unsafe-fixes` would leave it; None without any."""
-    from accumlint.analysis import Options, check_source
-    from accumlint.cli.editing import apply, overlap
-    from accumlint.findings import Fix
-    from accumlint.repair.certificate import Applicability
-    from accumlint.source.notebook import read_bytes
-
-    text = source
-    for _ in range(ROUNDS):
-        fixes = {id(f.fix): f.fix for f in check_source(text, Options(repair=True)).findings if f.fix is not None}
-        chosen: list[Fix] = []
-        for fix in fixes.values():
-            is_display = fix.certificate.applicability is Applicability.DISPLAY
-            if fix.edits and not is_display and not any(overlap(fix, other) for other in chosen):
-                chosen.append(fix)
-        if not chosen:
-            break
-        text = read_bytes(text.filename, text.encode(apply(text.text, chosen)))
-    return None if text.text == source.text else text.text
 
 
 def _without_factory(source: SourceText, name: str) -> int:
@@ -181,6 +159,6 @@ def _place(source: SourceText, name: str, line: int) -> str:
 
 
 def _say(text: str) -> None:
-    from accumlint.report.styled import printable
+    from accumlint.picture.text import printable
 
     click.echo("\n".join(printable(each) for each in text.split("\n")))
