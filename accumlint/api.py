@@ -12,10 +12,8 @@ comments included. Lines count from 1, columns from 0, in code points, as in `as
 
 from __future__ import annotations
 
-import tokenize
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from io import BytesIO
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -24,12 +22,12 @@ from accumlint.cli.checking import check_text
 from accumlint.cli.errors import UsageError
 from accumlint.cli.fixing import repair
 from accumlint.cli.inputs import find_inputs
-from accumlint.cli.settings import Settings, gather
+from accumlint.cli.settings import NO_FLAGS, Settings, gather
 from accumlint.findings import Edit, Finding, Fix, Loop, LoopStatus, Problem
 from accumlint.reading.program import Span
 from accumlint.repair.certificate import Applicability, Certificate, Check
 from accumlint.report.model import CheckedFile
-from accumlint.source.notebook import NotPythonError, read_bytes
+from accumlint.source.notebook import NotPythonError, read_bytes, read_text
 from accumlint.source.text import SourceError, SourceText
 
 Source = TypeVar("Source", str, bytes)
@@ -169,24 +167,12 @@ def _settings(*, config: str | PathLike[str] | None, **given: Any) -> Settings:
     for name, choices in (("strategy", STRATEGIES), ("require", REQUIREMENTS)):
         if given.get(name) not in (None, *choices):
             raise ValueError(f"{name} is one of {', '.join(choices)}, not {given[name]!r}")
-    flags: dict[str, Any] = {**_FLAGS, **given, "config": None if config is None else fspath(config)}
+    flags: dict[str, Any] = {**NO_FLAGS, **given, "config": None if config is None else fspath(config)}
     flags["isolated"] = config is None
     try:
         return gather(flags)
     except UsageError as error:
         raise ValueError(str(error)) from None
-
-
-_FLAGS: dict[str, Any] = {
-    **dict.fromkeys(
-        ("fix", "unsafe_fixes", "strategy", "require", "output_format", "output_file", "force_exclude", "baseline")
-    ),
-    **dict.fromkeys(("respect_gitignore", "stdin_filename", "per_file_ignores", "color", "jobs")),
-    **dict.fromkeys(("exclude", "extend_exclude", "paths", "select", "extend_select", "ignore"), ()),
-    **dict.fromkeys(("diff", "confirm", "exit_zero", "exit_non_zero_on_fix", "statistics", "add_noqa"), False),
-    **dict.fromkeys(("show_files", "show_settings", "write_baseline"), False),
-    **dict.fromkeys(("verbose", "quiet"), 0),
-}
 
 
 def _with_repairs(settings: Settings, repairs: bool) -> Settings:
@@ -197,19 +183,7 @@ def _with_repairs(settings: Settings, repairs: bool) -> Settings:
 
 
 def _read(source: str | bytes, filename: str) -> SourceText:
-    """The source of a file. A str is what the file decodes to: its bytes are in the encoding that it declares."""
-    return read_bytes(filename, source if isinstance(source, bytes) else _encoded(source, filename))
-
-
-def _encoded(source: str, filename: str) -> bytes:
-    data = source.encode("utf-8", "surrogatepass")
-    if filename.endswith(".ipynb"):
-        return data
-    try:
-        encoding, _ = tokenize.detect_encoding(BytesIO(data).readline)
-        return data if encoding.startswith("utf-8") else source.encode(encoding)
-    except (SyntaxError, UnicodeError):
-        return data  # reading the bytes says what is wrong with them
+    return read_bytes(filename, source) if isinstance(source, bytes) else read_text(filename, source)
 
 
 def _decoded(source: SourceText) -> str:

@@ -57,6 +57,19 @@ class Settings:
         return self.fix or self.diff or self.confirm
 
 
+NO_FLAGS: Mapping[str, Any] = {
+    **dict.fromkeys(
+        ("fix", "unsafe_fixes", "strategy", "require", "output_format", "output_file", "force_exclude", "baseline")
+    ),
+    **dict.fromkeys(("respect_gitignore", "stdin_filename", "per_file_ignores", "color", "jobs", "config")),
+    **dict.fromkeys(("exclude", "extend_exclude", "paths", "select", "extend_select", "ignore"), ()),
+    **dict.fromkeys(("diff", "confirm", "exit_zero", "exit_non_zero_on_fix", "statistics", "add_noqa"), False),
+    **dict.fromkeys(("show_files", "show_settings", "write_baseline", "isolated"), False),
+    **dict.fromkeys(("verbose", "quiet"), 0),
+}
+"""The flags of `check` where none is given, for the faces that have no command line."""
+
+
 def gather(flags: Mapping[str, Any]) -> Settings:
     """The settings from the flags of `check` and the configuration that they lead to."""
     known = known_codes()

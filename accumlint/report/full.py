@@ -31,7 +31,7 @@ def lines(run: Run) -> Iterator[Line]:
 
 
 def _source(file: CheckedFile, finding: Finding) -> Iterator[Line]:
-    span = _underlined(file, finding.span)
+    span = underlined(file, finding.span)
     last = min(span.end_line, span.line + LONGEST - 1)
     first = max(span.line - BEFORE, 1)
     cell = file.place(span.line).cell
@@ -54,7 +54,7 @@ def _source(file: CheckedFile, finding: Finding) -> Iterator[Line]:
         yield line(blank, Piece("...", "mark"))
 
 
-def _underlined(file: CheckedFile, span: Span) -> Span:
+def underlined(file: CheckedFile, span: Span) -> Span:
     """Of a finding on an `if` or a `def` only the first line is underlined, up to its colon."""
     header = HEADER.match(file.line(span.line)) if span.end_line > span.line else None
     return Span(span.line, span.column, span.line, header.end(1)) if header else span

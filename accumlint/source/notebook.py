@@ -24,6 +24,7 @@ from accumlint.source.text import (
     Location,
     SourceError,
     SourceText,
+    encoded,
     read_file,
     split_lines,
 )
@@ -141,13 +142,25 @@ class NotebookText(SourceText):
 
 def read_bytes(filename: str, data: bytes) -> SourceText:
     """Read a file by its name's suffix: a notebook or a Python file. Raises SourceError."""
-    is_notebook = filename.lower().endswith(".ipynb")
-    return NotebookText.from_bytes(filename, data) if is_notebook else SourceText.from_bytes(filename, data)
+    kind = NotebookText if _is_notebook(filename) else SourceText
+    return kind.from_bytes(filename, data)
+
+
+def read_text(filename: str, text: str) -> SourceText:
+    """Read what an editor or a caller holds as decoded text; its bytes are in the encoding that it declares.
+
+    Raises SourceError.
+    """
+    return read_bytes(filename, text.encode("utf-8", "surrogatepass") if _is_notebook(filename) else encoded(text))
 
 
 def read_path(path: str | Path) -> SourceText:
     """Read a file from disk by its name's suffix. Raises SourceError."""
     return read_bytes(str(path), read_file(path))
+
+
+def _is_notebook(filename: str) -> bool:
+    return filename.lower().endswith(".ipynb")
 
 
 def _decode(data: bytes) -> tuple[str, bytes]:

@@ -129,6 +129,16 @@ def split_keeping_ends(text: str) -> list[str]:
     return pieces if pieces[-1] else pieces[:-1]
 
 
+def encoded(text: str) -> bytes:
+    """Decoded text as bytes, in the encoding that its cookie names; where that cannot be, in UTF-8."""
+    data = text.encode("utf-8", "surrogatepass")
+    try:
+        encoding = _find_encoding(data)
+        return data if encoding == "utf-8" else text.encode(encoding)
+    except (SourceError, UnicodeError, LookupError):
+        return data  # reading the bytes says what is wrong with them
+
+
 def read_file(path: str | Path) -> bytes:
     """Read a file whole. Raises SourceError with a one-line message where the system refuses."""
     try:

@@ -159,3 +159,12 @@ def test_a_reader_that_goes_away(folder: Path) -> None:
     done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=folder, check=False)
     assert done.stdout.startswith("a.py:2:1: ACC201")
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("name", ["click", "torch", "json", "rich", "tokenize"])
+def test_nothing_is_imported_from_the_folder_of_the_user(run, folder: Path, name: str) -> None:
+    """`python -m` puts the working folder first on the path: a script there may have the name of a library."""
+    (folder / f"{name}.py").write_text("raise SystemExit('ran')\n")
+    (folder / "a.py").write_text("import torch\nfor x in y:\n    loss.backward()\n    optimizer.step()\n")
+    done = run("check", "a.py", fake=False)
+    assert (done.returncode, done.stderr) == (0, "")
