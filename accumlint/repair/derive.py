@@ -216,7 +216,8 @@ def _of_rank(scope: Scope, value: ast.expr) -> ast.expr:
 
 
 def _only_keeps(scope: Scope, value: ast.expr) -> bool:
-    """Whether an expression only bounds, converts or combines numbers by name."""
+    """Whether an expression only bounds, converts or combines numbers by name: `n if n > 0 else 1` does."""
+    tests = {id(node.test) for node in ast.walk(value) if isinstance(node, ast.IfExp)}
     for node in ast.walk(value):
         if isinstance(node, ast.Call):
             if scope.canonical(node.func) == "torch.distributed.get_world_size":
@@ -224,7 +225,7 @@ def _only_keeps(scope: Scope, value: ast.expr) -> bool:
             called = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
             if called not in KEEPS:
                 return False
-        elif isinstance(node, ast.Subscript | ast.Compare):
+        elif isinstance(node, ast.Subscript) or (isinstance(node, ast.Compare) and id(node) not in tests):
             return False
     return any(isinstance(node, ast.Name) for node in ast.walk(value))
 

@@ -355,11 +355,13 @@ def double_precision(seed: int = 0) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def drive(text: str, build: Callable[[], Problem], seed: int = 0) -> Report:
+def drive(
+    text: str, build: Callable[[], Problem], seed: int = 0, record: Callable[[Problem], Recorder] = Recorder
+) -> Report:
     """Execute `text` (a script's source) as the problem says and judge every optimizer step."""
     with double_precision(seed):
         problem = build()
-        recorder = Recorder(problem)
+        recorder = record(problem)
         script = types.ModuleType("driven_script")  # dataclasses look their module up
         raised = None
         with _patched(recorder, {**problem.modules, "driven_script": script}):
