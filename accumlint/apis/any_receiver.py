@@ -15,6 +15,7 @@ from accumlint.apis.language import (
     Receiver,
     Row,
     ScaleGradients,
+    SetMode,
     SetSync,
     Yields,
 )
@@ -42,8 +43,18 @@ ROWS = (
         assumes=("a wrapper's backward divides the loss by nothing",),
     ),
     Row(f"{ANY}.zero_grad", "set_to_none=True", "torch 2.13.0, nn/modules/module.py", (Clear(Receiver()),)),
-    Row(f"{ANY}.train", "mode=True", "torch 2.13.0, nn/modules/module.py", (Yields(Receiver()),)),
-    Row(f"{ANY}.eval", "", "torch 2.13.0, nn/modules/module.py", (Yields(Receiver()),)),
+    Row(
+        f"{ANY}.train",
+        "mode=True",
+        "torch 2.13.0, nn/modules/module.py",
+        (SetMode(Receiver(), Arg("mode")), Yields(Receiver())),
+    ),
+    Row(
+        f"{ANY}.eval",
+        "",
+        "torch 2.13.0, nn/modules/module.py",
+        (SetMode(Receiver(), Const(False)), Yields(Receiver())),
+    ),
     Row(f"{ANY}.no_sync", "model=None", DDP, switched(False), undo=switched(True)),
     Row(
         f"{ANY}.no_backward_sync",

@@ -398,6 +398,15 @@ class NoGrad:
 
 
 @dataclass(frozen=True, slots=True)
+class SetMode:
+    """The layers of a model are switched between train and eval mode (what BatchNorm and dropout look at)."""
+
+    model: Operand
+    training: Operand
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Forget:
     """The explicit unknown call: its operands may have been changed in any way; nothing is known of the result."""
 
@@ -440,6 +449,7 @@ Effect: TypeAlias = (
     | Clamp
     | RankDivisor
     | NoGrad
+    | SetMode
     | Exempt
     | Forget
 )

@@ -15,6 +15,7 @@ from accumlint.apis.language import (
     Role,
     Row,
     Same,
+    SetMode,
     Wrap,
     Yields,
 )
@@ -76,8 +77,8 @@ ROWS = (
         NN_MODULE,
         (Make(Role.PARAMETERS, of=(Receiver(),), attributes=(("named", Const(True)),)),),
     ),
-    Row(f"{MODULE}.train", "mode=True", NN_MODULE, (Yields(Receiver()),)),
-    Row(f"{MODULE}.eval", "", NN_MODULE, (Yields(Receiver()),)),
+    Row(f"{MODULE}.train", "mode=True", NN_MODULE, (SetMode(Receiver(), Arg("mode")), Yields(Receiver()))),
+    Row(f"{MODULE}.eval", "", NN_MODULE, (SetMode(Receiver(), Const(False)), Yields(Receiver()))),
     Row(f"{MODULE}.to", "*args, **kwargs", NN_MODULE, (Yields(Receiver()),)),
     Row(f"{MODULE}.cuda", "device=None", NN_MODULE, (Yields(Receiver()),)),
     Row(f"{MODULE}.cpu", "", NN_MODULE, (Yields(Receiver()),)),

@@ -240,6 +240,8 @@ def _is_first(case: Case, window: Window) -> bool:
 
 def _judge_ranks(case: Case, window: Window, weighting: Weighting, backward: Event) -> Iterator[Violation]:
     world = case.trace.world
+    if not weighting.reduced and case.trace.averaged and not case.trace.sums_ranks:
+        yield from _judge_local_count(case, window, weighting, backward)
     if not weighting.reduced or world is None or weighting.factor is None:
         return
     ranks = world.constant
@@ -248,6 +250,15 @@ def _judge_ranks(case: Case, window: Window, weighting: Weighting, backward: Eve
         yield case.make(
             Clause.WORLD_SIZE, backward.node, window, actual=1 / ranks, expected=Fraction(1), detail="missing"
         )
+
+
+def _judge_local_count(case: Case, window: Window, weighting: Weighting, backward: Event) -> Iterator[Violation]:
+    """A rank divides by its own count: its valid targets weigh by how few they are."""
+    if weighting.factor != 1 or not weighting.counted or not weighting.known or case.trace.reduced:
+        return
+    judgement = judge_counts(weighting.site, case.trace, window.microbatches, case.facts)
+    if judgement.spread is Spread.TARGETS:
+        yield case.make(Clause.WORLD_SIZE, backward.node, window, detail="local", evidence=judgement.evidence)
 
 
 # --------------------------------------------------------------------------------------- clip, step, clear, clocks

@@ -6,11 +6,12 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
+from accumlint.apis.batch_norm import BUILDERS, LIBRARY
 from accumlint.apis.language import Count
 from accumlint.contract.verdict import Evidence
 from accumlint.reading import ir
 from accumlint.reading.program import Module
-from accumlint.reading.walk import walk
+from accumlint.reading.walk import dotted, walk
 from accumlint.semantics.trace import Trace
 from accumlint.semantics.values import Site
 
@@ -57,7 +58,15 @@ def read_file_facts(module: Module) -> FileFacts:
     inputs: Evidence | None = None
     rows = blocks = False
     norm: Evidence | None = None
+    frozen = False
+    built: set[str] = set()  # names of the library whose models hold BatchNorm
     for node in walk(module.body):
+        if isinstance(node, ir.Import):
+            built |= {name for name, target in node.bindings if target.partition(".")[0] == LIBRARY}
+        elif isinstance(node, ir.Call) and norm is None and built:
+            norm = _built_with_norm(node, built)
+        elif isinstance(node, ir.If):
+            frozen = frozen or _freezes_norm(node)
         word = _word(node)
         if word == "-100" and padding is None:
             padding = Evidence("labels are filled with -100", node.node)
@@ -71,7 +80,23 @@ def read_file_facts(module: Module) -> FileFacts:
         blocks = blocks or bool(_BLOCKS.search(word))
         if norm is None and re.fullmatch(r"(Sync)?BatchNorm(1d|2d|3d)?", word):
             norm = Evidence(word, node.node)
-    return FileFacts(padding, inputs, rows, blocks, norm)
+    return FileFacts(padding, inputs, rows, blocks, None if frozen else norm)
+
+
+def _built_with_norm(call: ir.Call, names: set[str]) -> Evidence | None:
+    """A model that a library builds with BatchNorm layers."""
+    root, _, rest = (dotted(call.function) or "").partition(".")
+    name = rest.rpartition(".")[2] or root
+    return Evidence(f"the BatchNorm of {name}", call.node) if root in names and BUILDERS.fullmatch(name) else None
+
+
+def _freezes_norm(node: ir.If) -> bool:
+    """`if isinstance(layer, BatchNorm2d): layer.eval()`."""
+    layers = [part for part in walk(node.test) if isinstance(part, ir.Name | ir.Attribute)]
+    if not any("BatchNorm" in (_word(layer) or "") for layer in layers):
+        return False
+    calls = [part for part in walk(node.body) if isinstance(part, ir.Call)]
+    return any(isinstance(call.function, ir.Attribute) and call.function.name == "eval" for call in calls)
 
 
 def _word(node: object) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 from accumlint.contract.clauses import Case
 from accumlint.contract.verdict import Clause, Violation
@@ -16,7 +17,7 @@ def check_logged(case: Case) -> Iterator[Violation]:
     for node, form in case.trace.logged:
         if len(form.terms) != 1:
             continue
-        for division in form.divisions:
-            if division.divisor.as_int() == steps and division.divisor.unknowns:
-                yield case.make(Clause.LOGGED_SCALE, node, other=division.node)
-                break
+        divided = [d for d in form.divisions if d.divisor.unknowns and d.divisor.as_int() == steps]
+        back = [d for d in form.divisions if d.divisor.unknowns and d.divisor.constant == Fraction(1, steps)]
+        if len(divided) > len(back):
+            yield case.make(Clause.LOGGED_SCALE, node, other=divided[0].node)

@@ -16,7 +16,7 @@ def check_model(case: Case, found: list[Violation]) -> Iterator[Violation]:
     if window is None:
         return
     backward = window.backwards[0]
-    if case.facts.batch_norm is not None:
+    if case.facts.batch_norm is not None and backward.node not in case.trace.frozen:
         yield case.make(Clause.BATCH_NORM, backward.node, window, subject=case.facts.batch_norm.reason)
     if any(not site.separable for site, _ in window.gradient):
         yield case.make(Clause.BATCH_COUPLED, backward.node, window)

@@ -16,8 +16,8 @@ class MissingWorldSize(Rule):
     With W ranks the update should be `g = sum_r sum_k S_rk / sum_r sum_k n_rk`. DDP and FSDP do not add gradients over
     the ranks: they average them, which divides by W. Together with a division by the global count the update is 1/W of
     what it should be: 1/8 on 8 GPUs, and a run on another number of GPUs is another run. A rank's own count instead of
-    the global one is wrong too, though not found yet: a rank with 200 valid targets then counts as much as one with
-    500, so each of its targets weighs 2.5x.
+    the global one is wrong too: a rank with 200 valid targets then counts as much as one with 500, so each of its
+    targets weighs 2.5x. It is reported where the code itself wraps the model and valid targets are seen to vary.
 
     ## Exceptions
     Silent for `loss * world_size / count`, for a gradient multiplied by `world_size / count`, for FSDP with its own
@@ -202,5 +202,46 @@ class MissingWorldSize(Rule):
                     self.apply(count)
             """,
             "In a class, with the division in a helper.",
+        ),
+        example(
+            """
+            import torch.nn.functional as F
+            from torch.nn.parallel import DistributedDataParallel
+
+
+            def train(net, stream, optimizer, rank, updates, accum=4):
+                model = DistributedDataParallel(net.to(rank), device_ids=[rank])
+                for _ in range(updates):
+                    window = [next(stream) for _ in range(accum)]
+                    local = sum((labels != -100).sum() for _, labels in window)
+                    for ids, labels in window:
+                        logits = model(ids.to(rank)).flatten(0, 1)
+                        loss = F.cross_entropy(logits, labels.to(rank).flatten(), reduction="sum")
+                        (loss / local).backward()  # <- here
+                    optimizer.step()
+                    optimizer.zero_grad()
+            """,
+            "A rank's own count: the ranks weigh the same, whatever their valid targets.",
+        ),
+        example(
+            """
+            import torch.distributed as dist
+            import torch.nn.functional as F
+            from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+            def train(net, windows, optimizer, rank):
+                model = DDP(net.to(rank), device_ids=[rank])
+                for window in windows:
+                    total = sum((labels != -100).sum() for _, labels in window).to(rank)
+                    dist.all_reduce(total)
+                    for ids, labels in window:
+                        logits = model(ids.to(rank)).flatten(0, 1)
+                        loss = F.cross_entropy(logits, labels.to(rank).flatten(), reduction="sum")
+                        (loss / total).backward()  # <- here
+                    optimizer.step()
+                    optimizer.zero_grad()
+            """,
+            "Windows that the caller hands in.",
         ),
     )

@@ -9,7 +9,8 @@ class BatchNormAccumulation(Rule):
     """BatchNorm in train mode normalises every microbatch by its own statistics.
 
     ## What it does
-    Reports the backward call of an accumulating loop in a file whose model has a BatchNorm layer.
+    Reports the backward call of an accumulating loop in a file whose model has a BatchNorm layer, or is one of
+    torchvision's that have.
 
     ## Why it is bad
     `g = sum_k S_k / sum_k n_k` is the full-batch gradient only if an example's loss does not depend on its neighbours.
@@ -18,9 +19,9 @@ class BatchNormAccumulation(Rule):
     stays wrong. The running statistics are also updated 4 times per window instead of once.
 
     ## Exceptions
-    Silent for LayerNorm, GroupNorm, RMSNorm and InstanceNorm, and for loops that do not accumulate. Whether a layer is
-    frozen (`eval()`) is not followed, and a model that comes from another file is not looked into. `SyncBatchNorm`
-    joins ranks, not microbatches.
+    Silent for LayerNorm, GroupNorm, RMSNorm and InstanceNorm, for loops that do not accumulate, for a model in eval
+    mode at its backward, and where layers are put into eval mode because they are BatchNorm. A model that comes from
+    another file is not looked into. `SyncBatchNorm` joins ranks, not microbatches.
 
     ## References
     - ultralytics/yolov5#1630
@@ -112,6 +113,25 @@ class BatchNormAccumulation(Rule):
             """,
             "No accumulation.",
         ),
+        example(
+            """
+            import torch
+            from torch import nn
+
+
+            def finetune(features, values, updates, accum=4):
+                model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                model.eval()
+                for _ in range(updates):
+                    for _ in range(accum):
+                        pick = torch.randint(len(features), (8,))
+                        (nn.functional.mse_loss(model(features[pick]), values[pick]) / accum).backward()
+                    optimizer.step()
+                    optimizer.zero_grad()
+            """,
+            "A frozen BatchNorm: in eval mode it uses its running statistics.",
+        ),
     )
     bad = (
         example(
@@ -188,5 +208,25 @@ class BatchNormAccumulation(Rule):
                         optimizer.zero_grad()
             """,
             "With Accelerate.",
+        ),
+        example(
+            """
+            import torch
+            import torchvision
+
+
+            def train(images, labels, updates, accum=8):
+                model = torchvision.models.resnet18(num_classes=10)
+                optimizer = torch.optim.AdamW(model.parameters())
+                model.train()
+                for _ in range(updates):
+                    for _ in range(accum):
+                        pick = torch.randint(len(images), (4,))
+                        loss = torch.nn.functional.cross_entropy(model(images[pick]), labels[pick])
+                        (loss / accum).backward()  # <- here
+                    optimizer.step()
+                    optimizer.zero_grad()
+            """,
+            "A model of torchvision that holds BatchNorm.",
         ),
     )

@@ -10,7 +10,8 @@ class BatchCoupledLoss(Rule):
 
     ## What it does
     Reports the backward call of an accumulating loop whose loss compares the examples of its batch with each other:
-    contrastive losses and in-batch negatives, and the metric learning, contrastive and Dice losses of known libraries.
+    contrastive losses and in-batch negatives, one sum over the batch divided by another (Dice), and the metric
+    learning, contrastive and Dice losses of known libraries.
 
     ## Why it is bad
     `g = sum_k S_k / sum_k n_k` presumes that the loss of a batch is a sum over its examples. With in-batch negatives an
@@ -20,9 +21,9 @@ class BatchCoupledLoss(Rule):
 
     ## Exceptions
     Silent for losses of single examples or of pairs given by the data, and for two-pass methods that cache the
-    embeddings of the whole window (GradCache). A hand-written Dice, covariance or ranking loss is not recognised.
-    Accumulating a contrastive loss is a different, smaller
-    objective rather than a mistake; that is why this rule is off by default.
+    embeddings of the whole window (GradCache). A hand-written covariance or ranking loss is not recognised.
+    Accumulating a contrastive loss is a different, smaller objective rather than a mistake; that is why this rule is
+    off by default.
 
     ## References
     - mdiephuis/SimCLR#13
@@ -177,5 +178,26 @@ class BatchCoupledLoss(Rule):
                         optimizer.zero_grad()
             """,
             "The symmetric loss of CLIP.",
+        ),
+        example(
+            """
+            import torch
+
+
+            def dice(probability, mask):
+                overlap = (probability * mask).sum()
+                return 1 - 2 * overlap / (probability.sum() + mask.sum() + 1)
+
+
+            def train(net, images, masks, optimizer, updates, accum=4):
+                for i in range(updates * accum):
+                    pick = torch.randint(len(images), (8,))
+                    loss = dice(net(images[pick]).sigmoid(), masks[pick])
+                    (loss / accum).backward()  # <- here
+                    if (i + 1) % accum == 0:
+                        optimizer.step()
+                        optimizer.zero_grad()
+            """,
+            "Dice over the batch: one sum over all examples divided by another.",
         ),
     )

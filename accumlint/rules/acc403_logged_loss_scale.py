@@ -20,8 +20,8 @@ class LoggedLossScale(Rule):
     compared, and early stopping or a threshold on the loss acts on the wrong number.
 
     ## Exceptions
-    Silent where the undivided loss is logged, and where the divided losses of a whole window are added up before they
-    are logged.
+    Silent where the undivided loss is logged or the log multiplies it back, and where the divided losses of a whole
+    window are added up before they are logged.
 
     ## References
     - espnet/espnet#5090, deepspeedai/DeepSpeed#3367
@@ -112,6 +112,24 @@ class LoggedLossScale(Rule):
                             print(f"loss {raw.item():.4f}")
             """,
             "The undivided loss has a name of its own.",
+        ),
+        example(
+            """
+            import torch
+            import torch.nn.functional as F
+
+
+            def train(model, features, values, optimizer, updates, accum=4):
+                for i in range(updates * accum):
+                    pick = torch.randint(len(features), (8,))
+                    loss = F.mse_loss(model(features[pick]), values[pick]) / accum
+                    loss.backward()
+                    if (i + 1) % accum == 0:
+                        optimizer.step()
+                        optimizer.zero_grad()
+                        print(f"loss {loss.item() * accum:.4f}")
+            """,
+            "Multiplied back for the log.",
         ),
     )
     bad = (

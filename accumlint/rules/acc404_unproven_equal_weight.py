@@ -109,6 +109,28 @@ class UnprovenEqualWeight(Rule):
             """,
             "`get_batch` is in sight, and its blocks have one shape.",
         ),
+        example(
+            """
+            import torch.nn.functional as F
+            from torch.utils.data import DataLoader
+
+
+            def endless(loader):
+                while True:
+                    yield from loader
+
+
+            def train(model, dataset, optimizer, updates, accum=4):
+                batches = endless(DataLoader(dataset, batch_size=2, shuffle=True, drop_last=True))
+                for _ in range(updates):
+                    for _ in range(accum):
+                        x, y = next(batches)
+                        (F.cross_entropy(model(x), y) / accum).backward()
+                    optimizer.step()
+                    optimizer.zero_grad()
+            """,
+            "Equal counts seen through a generator.",
+        ),
     )
     bad = (
         example(

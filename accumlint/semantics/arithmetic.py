@@ -152,7 +152,9 @@ class Arithmetic(Base):
         if factor is None:
             if not carries_gradient(other) and lineage_of(other) and not divide:
                 return self._masked(loss, other, node)
-            return self._tangled(word, loss, other, node)
+            tangled = self._tangled(word, loss, other, node)
+            coupled = {Fact("ratio", node)} if self._is_ratio(loss, other) else set()
+            return replace(tangled, facts=tangled.facts | coupled)
         form = self.as_form(loss)
         if factor.depends_on_counts and not divide:  # nobody multiplies a sum by its own count
             self.trace.means |= {site.node for site, _ in form.terms if site.reduction == "unknown"}
@@ -164,6 +166,14 @@ class Arithmetic(Base):
             if effective is not None:
                 divisions = (*divisions, Division(node, replace(effective, text=factor.text)))
         return replace(form, terms=terms, divisions=divisions, text=text)
+
+    def _is_ratio(self, above: Value, below: Value) -> bool:
+        """Whether one sum over the batch is divided by another of the same model's outputs, as in Dice over a batch."""
+        if not (isinstance(above, Form) and isinstance(below, Form)) or below.detached:
+            return False
+        sums = all(site.reduction in ("sum", "mean") for site, _ in (*above.terms, *below.terms))
+        models = above.modules & self.called
+        return sums and bool(models) and models <= below.modules
 
     def _factor(self, loss: Value, other: Value, *, divide: bool) -> Num | None:
         """The number that a loss is multiplied or divided by, learned if it is an unknown of the configuration."""
@@ -228,7 +238,16 @@ class Arithmetic(Base):
         known = self.sites.get(id(value))
         if known is not None:
             return known[1]
-        site = Site(value.node, "unknown", value.lineage, value.modules, facts=value.facts, text=value.path)
+        coupled = any(fact.name == "ratio" for fact in value.facts)
+        site = Site(
+            value.node,
+            "unknown",
+            value.lineage,
+            value.modules,
+            facts=value.facts,
+            separable=not coupled,
+            text=value.path,
+        )
         form = Form(((site, ONE),), text=value.path)
         self.sites[id(value)] = (value, form)
         return form

@@ -34,6 +34,9 @@ class Base(MachineState):
     def known_items(self, value: Value, limit: int = 300) -> list[Value] | None:
         raise NotImplementedError
 
+    def elements_of(self, value: Value, node: ir.NodeId, limit: int | None) -> list[Value]:
+        raise NotImplementedError
+
     def assign(self, target: ir.Expression, value: Value, frame: Frame) -> None:
         raise NotImplementedError
 

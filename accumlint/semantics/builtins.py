@@ -63,6 +63,8 @@ def _len(machine: Any, arguments: Arguments, node: ir.NodeId) -> Value:
         if _is_collection(value) or key in machine.knowledge.lengths or machine.is_loader(value):
             return int(machine.length_of_key(key))
         return Opaque(f"len({path_of(value)})", parts=None)
+    if isinstance(value, Opaque) and machine.is_window(machine.key_of(value)):
+        return int(machine.length_of_key(machine.key_of(value)))
     return machine.size_of(value, f"len({path_of(value)})")  # type: ignore[no-any-return]
 
 

@@ -12,6 +12,7 @@ from accumlint.semantics.builtins import BUILTINS
 from accumlint.semantics.containers import call_container
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.functions import OPTIMIZER, Arguments, Functions, losses_in
+from accumlint.semantics.numbers import Num
 from accumlint.semantics.roles import guess_class
 from accumlint.semantics.values import (
     Canonical,
@@ -240,6 +241,7 @@ class Calls(Functions):
 
     def _unknown_method(self, receiver: Value, name: str, arguments: Arguments, node: ir.NodeId) -> Value:
         path = f"{path_of(receiver)}.{name}({', '.join(path_of(v) for v in arguments.values)})"
+        self._note_reduced(name, arguments)
         self.note_logged(path_of(receiver), name, arguments.values, node)
         if isinstance(receiver, Object) and name in ("parameters", "named_parameters", "trainable_parameters"):
             return self.parameters_of(receiver, path, node)
@@ -325,6 +327,7 @@ class Calls(Functions):
     def _unknown_function(self, name: str, arguments: Arguments, node: ir.NodeId) -> Value:
         """A library function that no table describes: its result derives from its arguments."""
         path = f"{name.rpartition('.')[2]}({', '.join(path_of(v) for v in arguments.values)})"
+        self._note_reduced(name, arguments)
         self.note_logged("", name, arguments.values, node)
         lineage, modules, gradient = derived(arguments.values)
         facts = frozenset().union(*(facts_of(value) for value in arguments.values)) if arguments.values else frozenset()
@@ -337,6 +340,12 @@ class Calls(Functions):
         if own and not lineage and self.loops:
             lineage = self.draw_lineage(path)
         return Opaque(path, lineage, gradient and not self.no_grad, modules, facts, node)
+
+    def _note_reduced(self, name: str, arguments: Arguments) -> None:
+        """A count that is handed to a helper of another file, which may add it up over the ranks in place."""
+        counts = [v for v in arguments.values if isinstance(v, Num) and v.depends_on_counts]
+        if counts and re.search(r"reduce|gather|sync", name, re.I):
+            self.trace.reduced = True
 
     def call_object(self, callee: Object, arguments: Arguments, node: ir.NodeId, frame: Frame | None) -> Value:
         """Calling an instance: `__call__`, `forward`, a loss function, a stepper, a model."""
@@ -390,8 +399,10 @@ class Calls(Functions):
         if not lineage and self.loops and isinstance(callee, Opaque):
             lineage = self.draw_lineage(path)
         gradient = not self.no_grad and (bool(lineage) or carries_gradient(callee))
+        self.called |= self.module_names(callee)
         if isinstance(callee, Object) and callee.role is Role.WRAPPED_MODEL and not self.no_grad:
             self.forward_sync = self.sync
+            self.trace.averaged = self.trace.averaged or callee.owner is None
         return Opaque(path, lineage, gradient, modules, facts, node)
 
     def library_call(

@@ -112,6 +112,12 @@ class Effects(Iterators):
         self.trace.exempt = self.trace.exempt or effect.reason
         return NOTHING
 
+    def set_mode(self, effect: api.SetMode, call: LibraryCall) -> Any:
+        answer = self.truth(self.operand(effect.training, call))
+        for name in self.module_names(self.operand(effect.model, call)):
+            self.modes[name] = answer is not False
+        return NOTHING
+
     def forget(self, effect: api.Forget, call: LibraryCall) -> Any:
         return NOTHING
 
@@ -146,6 +152,7 @@ HANDLERS: dict[type, _Handler] = {
     api.Clamp: Effects.clamp,
     api.RankDivisor: lambda machine, effect, call: machine.set_rank_divisor(machine.operand(effect.by, call)),
     api.NoGrad: lambda machine, effect, call: NOTHING,
+    api.SetMode: Effects.set_mode,
     api.Exempt: Effects.exempt,
     api.Forget: Effects.forget,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -31,14 +30,6 @@ from accumlint.semantics.values import (
     path_of,
 )
 
-_ORDERINGS: dict[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _PLAIN = (bool, int, float, str, bytes, type(None))
 _NOT_NONE = (Num, Form, Object, Items, Mapping, FunctionValue, ClassValue, Canonical, Stream, RangeValue, SliceValue)
 
@@ -281,7 +272,8 @@ class Expressions(Comparisons):
         if frame.collected is None:
             return None
         if node.is_from:
-            frame.collected += self.known_items(value) or [value]
+            room = (frame.wanted or 0) - len(frame.collected) or None
+            frame.collected += self.elements_of(value, node.node, room)
         else:
             frame.collected.append(value)
         if frame.wanted is not None and len(frame.collected) >= frame.wanted:

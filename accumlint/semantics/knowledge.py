@@ -73,6 +73,7 @@ class Knowledge:
     generic: int = 0
     factors: dict[str, None] = field(default_factory=dict)  # unknowns whose value has no meaning
     step_entries: dict[str, None] = field(default_factory=dict)  # regions that do one microbatch a call
+    windows: dict[str, None] = field(default_factory=dict)  # unknown collections whose elements are microbatches
     optimizers: dict[str, None] = field(default_factory=dict)  # unknown ones that stepped, by path
 
     @property

@@ -115,6 +115,10 @@ class Loops(Statements):
                 return self.iteration(made, node)
         return self._unknown_iteration(value, node)
 
+    def elements_of(self, value: Value, node: ir.NodeId, limit: int | None) -> list[Value]:
+        """The elements that a `for` over a value would see, at most `limit` of them."""
+        return list(islice(self.iteration(value, node).elements, limit))
+
     def parameter_of(self, value: Opaque) -> Opaque:
         """The one parameter that stands for all of a group."""
         kind = "group" if value.kind == "groups" else "parameter"
@@ -146,7 +150,7 @@ class Loops(Statements):
         if isinstance(value.stop, Opaque) and isinstance(value.step, Opaque) and is_configured(value.stop):
             self._learn_from_size(value.stop, value.step)
             self._name_length(f"{value.stop.path} // {value.step.path}", length)
-        mark = tuple((loop.node, loop.iteration) for loop in self.loops)
+        mark = self._places()
         places: list[Value] = []
         for place in range(length):
             slot = ("place", key, place, mark)
@@ -176,7 +180,12 @@ class Loops(Statements):
         if isinstance(value, Object) and self.is_loader(value):
             self.note_loader(key, value)
         endless = isinstance(value, Opaque | Object) and bool(_ENDLESS.search(value.path))
-        return Iteration(self._arrivals(value, key, endless=endless), key, finite=not endless)
+        around = self._places() if lineage_of(value) else None  # the parts of a batch are the same for each loop
+        return Iteration(self._arrivals(value, key, around, endless=endless), key, finite=not endless)
+
+    def _places(self) -> tuple[tuple[ir.NodeId, int], ...]:
+        """Where the running loops are."""
+        return tuple((loop.node, loop.iteration) for loop in self.loops)
 
     def note_loader(self, key: str, value: Object) -> None:
         """What the loader's own arguments say about the sizes of its batches."""
@@ -192,11 +201,15 @@ class Loops(Statements):
             return f"{value.canonical or 'object'}@{value.path}"
         return f"elements of {path_of(value)}"
 
-    def _arrivals(self, value: Value, key: str, *, endless: bool) -> Iterator[Value]:
+    def _arrivals(
+        self, value: Value, key: str, around: tuple[tuple[ir.NodeId, int], ...] | None, *, endless: bool
+    ) -> Iterator[Value]:
         """The elements of an unknown iterable. Within one iteration of the loops around it they are the same."""
-        mark = tuple((loop.node, loop.iteration) for loop in self.loops)
+        mark = self._places() if around is None else around
         base = lineage_of(value)
-        if base and self.comprehending:  # parts of data that is here already, not new microbatches
+        if (
+            base and self.comprehending and not self.is_window(key)
+        ):  # parts of data that is here already, not new microbatches
             yield self._example_of(value, -1)
             return
         length = self.length_of_key(key)
@@ -365,6 +378,8 @@ class Loops(Statements):
         source = self.evaluate(clause.iterable, frame)
         items = self.known_items(source)
         exact = items is not None
+        if items is None and isinstance(source, Opaque) and source.lineage and self.is_window(self.key_of(source)):
+            items, exact = self.elements_of(source, node.node, None), True
         if items is None:
             items = [self._example_of(source, node.node)]
         for item in items[:LOOP_BUDGET]:

@@ -114,6 +114,9 @@ class Losses(Operands):
         form = loss
         if effect.divided_by is not None:
             form = self._divided_by_framework(form, self.operand(effect.divided_by, call), call)
+        modes = [self.modes[name] for name in form.modules if name in self.modes]
+        if modes and not any(modes):
+            self.trace.frozen.add(call.node)
         self.current = self.microbatch_of(form.lineage)
         scaled = form.scaler is not None
         stores = self.reached_stores(form.modules)

@@ -7,6 +7,7 @@ accumulation steps, how long a loop should be) is kept in `Knowledge`, and the p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -96,6 +97,9 @@ class MachineState:
         self.streamed: set[str] = set()
         self.filled: set[str] = set()  # data whose selected elements were overwritten (`labels[pad] = -100`)
         self.sync_node: ir.NodeId = -1
+        self.asked: set[str] = set()  # unknown collections whose length, or every element, was asked for
+        self.called: set[str] = set()  # unknown things that were called on data: models, and helpers of other files
+        self.modes: dict[str, bool] = {}  # whether a module is in train mode, where the code says so
         for path in knowledge.optimizers:
             self.stores[path] = Store(path)
 
@@ -300,6 +304,8 @@ class MachineState:
     def _note_use(self, kind: str) -> None:
         direct = True
         for loop in reversed(self.loops):
+            if kind == "backward" and direct and loop.is_data:
+                self._learn_window(loop.key)
             use = self.uses.setdefault(loop.key, LoopUse())
             if kind == "backward":
                 use.any_backward = True
@@ -310,6 +316,18 @@ class MachineState:
                 use.any_step = True
                 use.direct_step |= direct and loop.is_data
             direct = direct and not loop.is_data
+
+    def _learn_window(self, key: str) -> None:
+        """A collection is a window of microbatches: what was asked of it before counts over all of them."""
+        collection = collection_of(key)
+        if collection in self.asked and collection not in self.knowledge.windows:
+            self.knowledge.windows[collection] = None
+            raise Restart
+
+    def is_window(self, key: str) -> bool:
+        """Whether a loop over an unknown collection is known to bring one microbatch an element."""
+        self.asked.add(collection_of(key))
+        return collection_of(key) in self.knowledge.windows
 
     def assume(self, text: str) -> None:
         if text not in self.trace.assumptions:
@@ -348,6 +366,11 @@ class MachineState:
 
     def enclosing(self) -> Iterator[LoopState]:
         return reversed(self.loops)
+
+
+def collection_of(key: str) -> str:
+    """The key of a collection without its place among others: all windows of a stream of windows are alike."""
+    return re.sub(r"\[\d+\]", "[]", key)
 
 
 def _is_instance(value: Value) -> bool:

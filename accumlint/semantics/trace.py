@@ -115,6 +115,8 @@ class Trace:
     loaders: dict[str, Loader] = field(default_factory=dict)
     lineages: dict[int, tuple[str, ...]] = field(default_factory=dict)
     reduced: bool = False
+    averaged: bool = False  # a model was run that the code itself wraps to average gradients over ranks
+    frozen: set[ir.NodeId] = field(default_factory=set)  # backwards through a model in eval mode
     means: set[ir.NodeId] = field(default_factory=set)  # unknown losses that are multiplied by their own count
 
     def of_store(self, store: str) -> list[Event]:
