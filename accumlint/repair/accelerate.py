@@ -1,14 +1,19 @@
-"""Accelerate: `backward` divides by the constant number of steps, and the processes' gradients are averaged."""
+"""Accelerate: `backward` divides by the constant number of steps, and the processes' gradients are averaged.
+
+What stands in `with accelerator.accumulate(model):` runs for every microbatch; only what Accelerate prepared waits for
+the last one of the window. Everything else belongs under `if accelerator.sync_gradients:`.
+"""
 
 from __future__ import annotations
 
 import re
 
+from accumlint.contract.verdict import Clause
 from accumlint.reading import ir
 from accumlint.reading.walk import walk
 from accumlint.repair.averaging import Averaging, bound_name
 from accumlint.repair.boundary import Window
-from accumlint.repair.rewrite import Layout, Unplannable
+from accumlint.repair.rewrite import Draft, Layout, Unplannable
 from accumlint.semantics.trace import Event
 
 ENGINES = re.compile(r"deepspeed|megatron", re.I)
@@ -29,6 +34,7 @@ def accelerate_averaging(window: Window, event: Event) -> Averaging:
     torch = bound_name(layout, "torch")
     undone = f"{{scale}} *= {accelerator}.gradient_accumulation_steps  # {accelerator}.backward has divided by it"
     return Averaging(
+        f"{accelerator}.num_processes",
         (
             f"{{total}} = {accelerator}.reduce({torch or 'torch'}.tensor({{count}}, device={accelerator}.device))"
             ".item()",
@@ -38,6 +44,33 @@ def accelerate_averaging(window: Window, event: Event) -> Averaging:
         _guard(layout, accelerator),
         "" if torch else "import torch",
     )
+
+
+GATED = (Clause.CLIP_COUNT, Clause.SCHEDULE, Clause.SCALER)
+Statements = dict[Clause, list[ir.Statement]]
+
+
+def gate_parts(window: Window, by_clause: Statements, draft: Draft) -> Statements:
+    """Put what runs for every microbatch under Accelerate's own test, where it stands; returns what is left to do."""
+    accelerator = _accumulating(window)
+    if accelerator is None:
+        return by_clause
+    layout = window.layout
+    unit = "\t" if "\n\t" in layout.text else "    "
+    for statement in (s for clause in GATED for s in by_clause.get(clause, [])):
+        if isinstance(statement, ir.Assign) and _is_used_elsewhere(window, statement):
+            raise Unplannable("what its clip returns is used for every microbatch")
+        lines = layout.one_line(statement).split("\n")
+        draft.before(statement, f"if {layout.flat(accelerator)}.sync_gradients:", *[f"{unit}{line}" for line in lines])
+        draft.delete(statement, moved=True)
+    return {clause: found for clause, found in by_clause.items() if clause not in GATED}
+
+
+def _is_used_elsewhere(window: Window, statement: ir.Assign) -> bool:
+    names = {n.id for target in statement.targets for n in walk(target) if isinstance(n, ir.Name)}
+    own = {id(n) for n in walk(statement)}
+    scope = window.layout.module.body if window.function is None else window.function.body
+    return any(isinstance(n, ir.Name) and n.id in names and id(n) not in own for n in walk(scope))
 
 
 def _guard(layout: Layout, accelerator: str) -> str:

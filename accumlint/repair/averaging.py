@@ -20,6 +20,7 @@ class Averaging:
     to step.
     """
 
+    world: str  # the number of ranks
     summed: tuple[str, ...]
     scaled: tuple[str, ...]
     gate: str = ""

@@ -35,7 +35,10 @@ from accumlint.semantics.trace import STEP, render
 
 NO_TORCH = "torch is not installed: pip install 'accumlint[torch]'"
 NOT_ASKED = "not executed: confirmation was not asked for"
-CLOCKS = frozenset({Clause.SCHEDULE, Clause.LOGGED_SCALE, Clause.SYNC, Clause.SCALER, Clause.WORLD_SIZE})
+NO_DIFFERENCE = "not executed: the original equals the full batch on the drawn data as well"
+OF_RANKS = frozenset({Clause.SYNC, Clause.WORLD_SIZE})
+"""Findings that show on several ranks only."""
+CLOCKS = frozenset({Clause.SCHEDULE, Clause.LOGGED_SCALE, Clause.SCALER}) | OF_RANKS
 """Findings that leave the gradient of one process as it should be: there, executing the original shows nothing."""
 SAME_GRADIENT = CLOCKS | {Clause.OFF_BY_ONE}  # windows are compared as each loop cuts them
 EXPECTED = frozenset({Clause.BATCH_NORM, Clause.UNPROVEN_WEIGHT})
@@ -191,8 +194,9 @@ class _Builder:
         originals = [run.original_error for run in runs if run.original_error is not None]
         differs = max(originals, default=None)
         worst = max(runs, key=lambda run: run.error)
-        if differs is not None and differs <= 1e-9 and not _only_clocks(changed):
-            self.missing.append("not executed: the original equals the full batch on the drawn data as well")
+        same = differs is not None and differs <= 1e-9
+        if same and not expectation.distributed and not _only(changed, SAME_GRADIENT):
+            self.missing.append(NO_DIFFERENCE)
             return
         self.discharged.add(Check.EXECUTED)
         if not self.needs_leaf and not expectation.equal:
@@ -215,6 +219,11 @@ class _Builder:
             return
         found = confirm_on_ranks(before, after, changed, equal=expectation.equal)
         if found.measure is not None:
+            errors = [m.original_error for m in (*self.measures, found.measure) if m.original_error is not None]
+            if errors and max(errors) <= 1e-9 and not _only(changed, SAME_GRADIENT - OF_RANKS):
+                self.missing.append(NO_DIFFERENCE)
+                self.discharged.discard(Check.EXECUTED)
+                return
             self.discharged.add(Check.ON_RANKS)
             self.measures.append(found.measure)
             return
@@ -299,9 +308,9 @@ def _counts_already(changed: Iterable[tuple[Judged | None, Judged]]) -> bool:
     )
 
 
-def _only_clocks(changed: Iterable[tuple[Judged | None, Judged]]) -> bool:
+def _only(changed: Iterable[tuple[Judged | None, Judged]], expected: frozenset[Clause]) -> bool:
     clauses = {violation.clause for old, _ in changed if old is not None for violation in old.violations}
-    return bool(clauses) and clauses <= SAME_GRADIENT
+    return bool(clauses) and clauses <= expected
 
 
 def _execute(old: Judged | None, new: Judged, runner: Runner, expectation: Expectation) -> list[Executed]:

@@ -9,9 +9,10 @@ from accumlint.reading.walk import dotted, walk
 from accumlint.repair.accelerate import accelerate_averaging
 from accumlint.repair.averaging import Averaging, bound_name
 from accumlint.repair.boundary import Window, find_optimizer
+from accumlint.repair.flow import propagated
 from accumlint.repair.ranks import text_has_ranks
-from accumlint.repair.rewrite import Layout, Unplannable
-from accumlint.semantics.trace import Event
+from accumlint.repair.rewrite import Draft, Layout, Unplannable
+from accumlint.semantics.trace import BACKWARD, Event
 
 WRAPPERS = frozenset({"DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard"})
 OTHER = re.compile(r"\bhorovod\b|\bDataParallel\b|\bcolossalai\b|\bxla_model\b|\bxm\.")
@@ -35,6 +36,53 @@ def find_averaging(window: Window, event: Event) -> Averaging | None:
     return _process_group(window)
 
 
+def multiply_by_ranks(window: Window, draft: Draft) -> None:
+    """Undo the average over the ranks of a loss that is divided by the count of all of them."""
+    layout = window.layout
+    averaging = find_averaging(window, next(e for e in window.events if e.kind == BACKWARD))
+    if averaging is None or window.trace.sums_ranks:
+        raise Unplannable("where its gradients are averaged over the ranks is not in sight")
+    argument = propagated(window.backward)
+    start, end = layout.range(argument.node)
+    text, own = layout.text[start:end], isinstance(argument, ir.Name | ir.Call | ir.Attribute)
+    product = f"{text} * {averaging.world}" if own else f"({text}) * {averaging.world}"
+    function = window.backward.function
+    receives = isinstance(function, ir.Attribute) and argument is function.value
+    while receives and layout.text[start - 1] == "(" and layout.text[end : end + 1] == ")":
+        start, end = start - 1, end + 1
+    draft.put(start, end, f"({product})" if receives else product)
+
+
+def move_switch(window: Window, statement: ir.Statement, draft: Draft) -> bool:
+    """Switch synchronisation before the forward, which DDP asks, if it is only switched too late."""
+    layout = window.layout
+    if not isinstance(statement, ir.Assign) or len(statement.targets) != 1:
+        return False
+    target = statement.targets[0]
+    model = dotted(target.value) if isinstance(target, ir.Attribute) else None
+    if model is None or getattr(target, "name", "") != "require_backward_grad_sync":
+        return False
+    place = layout.places[statement.node]
+    before = place.block[: place.index]
+    forward = next(
+        (s for s in before if any(isinstance(n, ir.Call) and dotted(n.function) == model for n in walk(s))), None
+    )
+    if forward is None:
+        return False
+    needed = {n.id for n in walk(statement.value) if isinstance(n, ir.Name)}
+    between = before[layout.places[forward.node].index :]
+    given = {n.id for s in between for t in getattr(s, "targets", ()) for n in walk(t) if isinstance(n, ir.Name)}
+    if needed & given:
+        raise Unplannable("the test of its switch is computed after the forward")
+    draft.before(forward, layout.one_line(statement))
+    draft.delete(statement, moved=True)
+    return True
+
+
+def _forwards(statement: ir.Statement, model: str) -> bool:
+    return any(isinstance(node, ir.Call) and dotted(node.function) == model for node in walk(statement))
+
+
 def _fabric(window: Window) -> Averaging:
     function = window.backward.function
     fabric = window.layout.flat(function.value) if isinstance(function, ir.Attribute) else ""
@@ -43,6 +91,7 @@ def _fabric(window: Window) -> Averaging:
     torch = bound_name(window.layout, "torch")
     quote = "'" if window.layout.text.count("'") > window.layout.text.count('"') else '"'
     return Averaging(
+        f"{fabric}.world_size",
         (f"{{total}} = {torch or 'torch'}.tensor({{count}}, device={fabric}.device)",
          f"{{total}} = {fabric}.all_reduce({{total}}, reduce_op={quote}sum{quote}).item()"),
         (f"{{scale}} = {fabric}.world_size / {{total}}",),
@@ -70,6 +119,7 @@ def _process_group(window: Window) -> Averaging:
     dist = bound_name(layout, "torch.distributed") or f"{torch or 'torch'}.distributed"
     loss = _device_of(window)
     return Averaging(
+        f"{dist}.get_world_size()",
         (f"{{total}} = {torch or 'torch'}.tensor({{count}}, device={loss})", f"{dist}.all_reduce({{total}})",
          "{total} = {total}.item()"),
         (f"{{scale}} = {'1' if window.trace.sums_ranks else f'{dist}.get_world_size()'} / {{total}}",),

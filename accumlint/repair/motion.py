@@ -5,7 +5,9 @@ from __future__ import annotations
 from accumlint.contract.verdict import Clause, Violation
 from accumlint.reading import ir
 from accumlint.reading.walk import walk
+from accumlint.repair.accelerate import gate_parts
 from accumlint.repair.boundary import Ending, Window, events_of, find_optimizer, steps_text
+from accumlint.repair.distributed import move_switch
 from accumlint.repair.flow import propagated
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
 from accumlint.semantics.trace import ADVANCE, STEP
@@ -95,8 +97,12 @@ def move_parts(window: Window, wanted: list[Violation], draft: Draft) -> None:
     by_clause: dict[Clause, list[ir.Statement]] = {}
     for violation in wanted:
         by_clause.setdefault(violation.clause, []).append(layout.statement(violation.node))
-    for test in by_clause.get(Clause.OFF_BY_ONE, []) + by_clause.get(Clause.SYNC, []):
+    by_clause = gate_parts(window, by_clause, draft)
+    for test in by_clause.get(Clause.OFF_BY_ONE, []):
         _correct_test(layout, test, draft)
+    for switch in by_clause.get(Clause.SYNC, []):
+        if not move_switch(window, switch, draft):
+            _correct_test(layout, switch, draft)
     moved = _move_steps(window, by_clause, draft)
     if moved:
         return

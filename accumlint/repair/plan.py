@@ -13,6 +13,7 @@ from accumlint.reading.program import Module
 from accumlint.repair.boundary import read_window
 from accumlint.repair.counts import Leaf
 from accumlint.repair.deferred import plan_weights
+from accumlint.repair.distributed import multiply_by_ranks
 from accumlint.repair.flush import flush
 from accumlint.repair.motion import divide_once, divide_too_little, move_parts
 from accumlint.repair.names import Names
@@ -25,7 +26,6 @@ NEVER = {
     Clause.BATCH_NORM: "BatchNorm in train mode: no weighting makes accumulation equal",
     Clause.BATCH_COUPLED: "the loss couples the examples of a batch: no weighting makes it right",
     Clause.LOGGED_SCALE: "what should be logged is the author's choice",
-    Clause.WORLD_SIZE: "where the ranks are averaged is not decided by this file alone",
     Clause.IGNORED_ITEM_COUNT: "what the class returns for evaluation is not decided by this file alone",
     Clause.SWALLOWED_ITEM_COUNT: "which losses the class takes is not decided by this file alone",
 }
@@ -132,6 +132,8 @@ def candidates(
                 if Clause.STEP_COUNT in clauses:
                     raise Unplannable("it needs other weights and another place for its step")
                 leaf = plan_weights(window, draft, names)
+            if Clause.WORLD_SIZE in clauses:
+                multiply_by_ranks(window, draft)
             move_parts(window, wanted, draft)
             if Clause.LEFTOVER in clauses:
                 flush(window, wanted, draft)
@@ -180,6 +182,10 @@ def _message(clauses: set[Clause], leaf: Leaf | None) -> str:
         return "Divide the loss by the number of accumulation steps"
     if Clause.DIVIDED_TWICE in clauses:
         return "Divide once"
+    if Clause.WORLD_SIZE in clauses:
+        return "Multiply by the number of ranks, which the average over them divides by"
+    if clauses == {Clause.SYNC}:
+        return "Synchronise the ranks on the last microbatch of the window"
     if Clause.LEFTOVER in clauses and len(clauses) == 1:
         return "Step on the last partial window as well"
     return "Clip, step and clear once a window, in this order"

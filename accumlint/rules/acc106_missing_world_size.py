@@ -33,10 +33,10 @@ class MissingWorldSize(Rule):
     name = "missing-world-size"
     clause = Clause.WORLD_SIZE
     summary = "divided by the global count although DDP or FSDP averages gradients over the ranks"
-    repair = Repair.DEFERRED
+    repair = Repair.RANKS
     repair_safety = (
-        "Unsafe: the factor is proved by the interpreter, but what runs on several ranks is confirmed on one machine "
-        "only. Check which process group the count is reduced over."
+        "Safe where two gloo ranks with unequal counts confirm it. What the count is reduced over is taken to be what "
+        "the gradients are averaged over; a model in a process group of its own is not repaired."
     )
 
     def message(self, violation: Violation) -> str:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from accumlint.contract.verdict import Clause, Violation
-from accumlint.rules.base import Rule, example
+from accumlint.rules.base import Repair, Rule, example
 from accumlint.rules.words import call_name
 
 
@@ -33,10 +33,10 @@ class SyncBoundaryMismatch(Rule):
     name = "sync-boundary-mismatch"
     clause = Clause.SYNC
     summary = "gradients are synchronised on another microbatch than the one before the step"
-    repair = None
+    repair = Repair.BOUNDARY
     repair_safety = (
-        "There is no repair: which microbatch should synchronise follows from the boundary, but whether ranks agree "
-        "can only be confirmed by running several of them."
+        "Safe where two gloo ranks with unequal data confirm it: the test of the switch becomes the boundary's, or a "
+        "switch that comes after the forward moves before it."
     )
 
     def message(self, violation: Violation) -> str:

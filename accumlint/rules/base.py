@@ -22,6 +22,7 @@ class Repair(Enum):
     SIGNATURE = "accept and use the count"
     UNSCALE = "unscale the gradient before the clip"
     CLEAR = "clear the gradients after the step"
+    RANKS = "multiply by the number of ranks"
 
 
 @dataclass(frozen=True, slots=True)
