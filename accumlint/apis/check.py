@@ -30,6 +30,8 @@ ITERATIONS = {
     "range",
     "next",
     "count",
+    "pieces",
+    "split",
 }
 WORDS = {"Clip": CLIPS, "Reduce": REDUCTIONS, "Iterate": ITERATIONS}
 

@@ -16,6 +16,7 @@ from accumlint.apis.language import (
     Detach,
     Effect,
     Is,
+    Iterate,
     Operand,
     Receiver,
     Reduce,
@@ -88,6 +89,9 @@ OPERATORS = {
     "logical_and": "&",
     "logical_or": "|",
 }
+CUTS = (("chunk", "pieces", "chunks"), ("tensor_split", "pieces", "sections"), ("split", "split", "split_size"))
+"""Methods that cut a tensor along its rows: the kind of cut, the parameter with the number or length of the parts."""
+
 SECOND = {"pow": "exponent"}
 REDUCED = {"sum": "sum", "mean": "mean", "nansum": "sum", "nanmean": "mean"}
 REDUCTION_PARAMETERS = "dim=None, keepdim=False, *, dtype=None"
@@ -100,6 +104,11 @@ def method(name: str, parameters: str, *does: Effect, source: str = SOURCE) -> R
 
 def function(name: str, parameters: str, *does: Effect) -> Row:
     return Row(f"torch.{name}", parameters, "torch 2.13.0, _C/_VariableFunctions.pyi", does)
+
+
+def cut(operand: Operand, kind: str, number: str) -> Iterate:
+    """Other dimensions than the first hold no microbatches."""
+    return Iterate(kind, (operand,), stop=Arg(number), when=(Is(Arg("dim"), 0),))
 
 
 def clamped(operand: Operand) -> tuple[Effect, ...]:
@@ -126,6 +135,14 @@ ROWS = (
     ),
     *(method(name, "*args, **kwargs", Same(THIS)) for name in SAME_SHAPES),
     *(method(name, "*args, **kwargs", Detach(THIS)) for name in DETACHED),
+    *(method(name, f"{number}, dim=0", cut(THIS, kind, number)) for name, kind, number in CUTS),
+    *(function(name, f"input, {number}, dim=0", cut(Arg("input"), kind, number)) for name, kind, number in CUTS),
+    Row(
+        "numpy.array_split",
+        "ary, sections, axis=0",
+        "numpy 2.3.0, lib/_shape_base_impl.py",
+        (Iterate("pieces", (Arg("ary"),), stop=Arg("sections"), when=(Is(Arg("axis"), 0),)),),
+    ),
     *(
         method(name, f"{SECOND.get(name, 'other')}, **kwargs", Arithmetic(sign, THIS, Arg(SECOND.get(name, "other"))))
         for name, sign in OPERATORS.items()

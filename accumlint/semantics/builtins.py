@@ -58,10 +58,12 @@ def _len(machine: Any, arguments: Arguments, node: ir.NodeId) -> Value:
         member = machine.find_member(value.instance, "__len__")
         if member is not None:
             return Opaque(f"len({value.path})")
-    if isinstance(value, Opaque | Object) and not lineage_of(value):
+    is_cut = isinstance(value, Opaque) and value.kind == "parts"
+    if isinstance(value, Opaque | Object) and (is_cut or not lineage_of(value)):
         key = machine.key_of(value)
-        if _is_collection(value) or key in machine.knowledge.lengths or machine.is_loader(value):
-            return int(machine.length_of_key(key))
+        if is_cut or _is_collection(value) or key in machine.knowledge.lengths or machine.is_loader(value):
+            length = int(machine.length_of_key(key))
+            return number(length, f"len({path_of(value)})") if is_cut else length
         return Opaque(f"len({path_of(value)})", parts=None)
     if isinstance(value, Opaque) and machine.is_window(machine.key_of(value)):
         return int(machine.length_of_key(machine.key_of(value)))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 
 from accumlint.apis import language as api
 from accumlint.apis.signature import Default
 from accumlint.reading import ir
 from accumlint.semantics.arithmetic import constant
+from accumlint.semantics.machine import LOOP_BUDGET
 from accumlint.semantics.objects import Objects
 from accumlint.semantics.operands import NOTHING
 from accumlint.semantics.values import (
@@ -18,7 +20,11 @@ from accumlint.semantics.values import (
     RangeValue,
     Stream,
     Value,
+    carries_gradient,
+    facts_of,
+    lineage_of,
     modules_of,
+    path_of,
 )
 
 
@@ -64,6 +70,10 @@ class Iterators(Objects):
             return self._chain(operands, node)
         if kind == "batched":
             return self._batched(first, stop, node)
+        if kind == "pieces":
+            return self._pieces(first, stop, node)
+        if kind == "split":
+            return self._parts(first, f"{path_of(first)}.split({path_of(stop)})", node)
         return self.opaque(kind, *operands, node=node)
 
     def _reversed(self, value: Value, node: ir.NodeId) -> Value:
@@ -145,6 +155,20 @@ class Iterators(Objects):
             modules = frozenset().union(*(modules_of(value) for value in values))
             return Opaque("chain of parameters", modules=modules, kind="parameters", node=node)
         return Stream(linked(), True, f"chain@{node}")
+
+    def _pieces(self, value: Value, number: Value, node: ir.NodeId) -> Value:
+        """`batch.chunk(4)`: a tuple of so many parts, which become microbatches where a loop runs over them."""
+        if isinstance(number, Opaque) and lineage_of(value) and not carries_gradient(value):
+            self.learn_steps(number)
+        count = self.as_number(number)
+        whole = count.as_int() if count is not None else None
+        parts = self._parts(value, f"{path_of(value)}.chunk({path_of(number)})", node)
+        if whole is not None and 0 < whole <= LOOP_BUDGET:
+            self.cut_into[self.key_of(parts)] = whole
+        return parts
+
+    def _parts(self, value: Value, path: str, node: ir.NodeId) -> Opaque:
+        return replace(self.opaque(path, value, node=node), facts=facts_of(value), kind="parts")
 
     def _batched(self, value: Value, size: Value, node: ir.NodeId) -> Value:
         inner = self.stream(value, node)

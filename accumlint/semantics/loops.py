@@ -58,7 +58,7 @@ class Loops(Statements):
 
     def length_of_key(self, key: str, *, bounded: bool = True) -> int:
         """How many elements an unknown iterable has in this run."""
-        return self.knowledge.lengths.setdefault(key, FIRST_LENGTH)
+        return self.cut_into.get(key) or self.knowledge.lengths.setdefault(key, FIRST_LENGTH)
 
     def range_bounds(self, value: RangeValue) -> tuple[int, int, int] | None:
         """The bounds of a range whose length is known."""
