@@ -350,4 +350,9 @@ RUNS: list[tuple[str, str, str]] = [
         (f"torch.Tensor.{name}", f"r = x.clone().{name}()", "not torch.equal(r, x)")
         for name in ("random_", "normal_", "uniform_")
     ),
+    *(
+        (f"{owner}.{name}", f"r = {call}; s = torch.cat(r)", f"len(r) == {parts} and torch.equal(s, x)")
+        for name, number, parts in (("chunk", 4, 4), ("tensor_split", 3, 3), ("split", 3, 2))
+        for owner, call in (("torch.Tensor", f"x.{name}({number})"), ("torch", f"torch.{name}(x, {number})"))
+    ),
 ]
