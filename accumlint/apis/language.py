@@ -289,8 +289,8 @@ class Iterate:
 
     `kind` is "enumerate", "zip", "islice", "iter", "chain", "pass" (tqdm, prefetchers), "cycle", "reversed", "batched",
     "repeat", "range", "count"; "next" returns the next element instead; "pieces" is the tuple of parts that a tensor is
-    cut into, and "split" that of parts of a given size. `start` is enumerate's, islice's or count's start, `stop` islice's
-    stop, the length of a batch of "batched", count's step, the number of pieces, or the size of a part.
+    cut into, and "split" that of parts of a given size. `start` is enumerate's, islice's or count's start; `stop`
+    is islice's stop, the length of a batch of "batched", count's step, the number of pieces, or the size of a part.
     """
 
     kind: str
