@@ -77,6 +77,28 @@ def test_a_preview(work: Path) -> None:
     assert path.read_text() == "x = 1  # noqa: ACC101\n"
 
 
+def test_the_diff_is_that_of_check(work: Path) -> None:
+    done = codemod(*COMMAND, "-u", "3", "--require", "proved", "src/tagger_next.py", folder=work)
+    diff = check("--diff", "--require", "proved", "src/tagger_next.py", folder=work).stdout
+    assert diff.count("\n+") > 5
+    assert done.stdout.splitlines()[2:] == diff.splitlines()[2:]  # without the names of the files
+    assert (work / "src" / "tagger_next.py").read_bytes() == (SAMPLES / "tagger_next.py").read_bytes()
+
+
+def test_stdin(work: Path) -> None:
+    text = (SAMPLES / "tagger_next.py").read_text()
+    done = codemod(*COMMAND, "--require", "proved", "-", folder=work, stdin=text)
+    check("--fix", "--require", "proved", "src/tagger_next.py", folder=work)
+    assert done.stdout == (work / "src" / "tagger_next.py").read_text() + "\n"  # libcst prints it
+
+
+def test_why_x_is_needed(work: Path) -> None:
+    """libcst looks for `libcst.codemod.commands.accumlint.codemod`; once it finds the full name, the page can say so."""
+    done = codemod(COMMAND[1], "src", folder=work)
+    assert done.returncode == 1
+    assert "Could not find accumlint.codemod in any configured modules" in done.stderr
+
+
 def test_a_yaml_file_names_the_module(work: Path) -> None:
     (work / ".libcst.codemod.yaml").write_text("modules: [accumlint]\n")
     (work / "pyproject.toml").write_text('[tool.accumlint]\nextend-select = ["ACC901"]\n')
