@@ -31,7 +31,8 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+        is_word = bool(args) and not args[0].startswith("-") and not ctx.resilient_parsing  # a shell completes it
+        if is_word and self.get_command(ctx, args[0]) is None:
             hint = nearest(args[0], self.list_commands(ctx))
             if os.path.exists(args[0]):
                 hint = f'; did you mean "accumlint check {args[0]}"?'
@@ -61,8 +62,10 @@ def run(arguments: list[str] | None = None) -> int:
         return status if isinstance(status, int) else 0
     except UsageError as error:
         _say(f"error: {error}")
+    except click.UsageError as error:
+        _show(error)
     except click.ClickException as error:
-        error.show()
+        _say(f"error: {error.format_message()}")
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (the interpreter flushes it on its way out)
         return ERROR
@@ -75,6 +78,15 @@ def run(arguments: list[str] | None = None) -> int:
     except Exception as error:  # the last fence: a fault of ours is said as such and never looks like a clean run
         _say(f"internal error: {describe_fault(error)}")
     return ERROR
+
+
+def _show(error: click.UsageError) -> None:
+    """One line, as for any other mistake; `accumlint` without a command shows its help."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return
+    command = error.ctx.command_path if error.ctx else "accumlint"
+    _say(f"error: {error.format_message().rstrip('.')}; see {command} --help")
 
 
 def _say(text: str) -> None:

@@ -72,10 +72,11 @@ NO_FLAGS: Mapping[str, Any] = {
 
 def gather(flags: Mapping[str, Any]) -> Settings:
     """The settings from the flags of `check` and the configuration that they lead to."""
+    _refuse_conflicts(flags)
     known = known_codes()
     configuration = _configuration(flags, known)
     paths: tuple[str, ...] = flags["paths"] or (".",)
-    fix = _either(flags["fix"], configuration.get("fix", False)) or bool(flags["unsafe_fixes"])
+    fix = _either(flags["fix"], configuration.get("fix", False))
     ignores = {**configuration.get("per-file-ignores", {}), **_pairs(flags["per_file_ignores"], known)}
     baseline = flags["baseline"] or configuration.get("baseline")
     return Settings(
@@ -108,10 +109,23 @@ def gather(flags: Mapping[str, Any]) -> Settings:
     )
 
 
+def _refuse_conflicts(flags: Mapping[str, Any]) -> None:
+    """Flags of which one would have no effect, or change files although another one says that nothing changes."""
+    for name, others in CONFLICTS.items():
+        for other in others:
+            if flags[name] and flags[other]:
+                raise UsageError(f"--{name} and --{other} exclude each other".replace("_", "-"))
+
+
+CONFLICTS = {
+    "isolated": ("config",),
+    "add_noqa": ("fix", "diff", "write_baseline"),
+    "write_baseline": ("diff",),
+}
+
+
 def _configuration(flags: Mapping[str, Any], known: frozenset[str]) -> Configuration:
     if flags["isolated"]:
-        if flags["config"]:
-            raise UsageError("--isolated and --config exclude each other")
         return Configuration()
     if flags["config"]:
         return config.read(Path(flags["config"]), known)
@@ -132,6 +146,8 @@ def _start(flags: Mapping[str, Any]) -> Path:
 
 def _codes(flags: Mapping[str, Any], configuration: Configuration, known: frozenset[str]) -> frozenset[str]:
     flag_select = _split(flags["select"])
+    if flags["select"] and not flag_select:
+        raise UsageError("--select: no rule code is given; ALL stands for every rule")
     layers = [
         Layer(configuration.get("select"), configuration.get("extend-select", ()), configuration.get("ignore", ())),
         Layer(

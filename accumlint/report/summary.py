@@ -62,7 +62,7 @@ def repairs(run: Run, confirmed: bool, has_torch: bool) -> Iterator[Line]:
     kinds = Counter(applicability for applicability, _ in fixes.values())
     flags = {
         Applicability.SAFE: "safe (--fix applies it)",
-        Applicability.UNSAFE: "unsafe (--unsafe-fixes applies it)",
+        Applicability.UNSAFE: "unsafe (--fix --unsafe-fixes applies it)",
         Applicability.DISPLAY: "for display only",
     }
     shown = ", ".join(f"{kinds[kind]} {text}" for kind, text in flags.items() if kinds[kind])

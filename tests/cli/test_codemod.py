@@ -93,7 +93,7 @@ def test_stdin(work: Path) -> None:
 
 
 def test_why_x_is_needed(work: Path) -> None:
-    """libcst looks for `libcst.codemod.commands.accumlint.codemod`; once it finds the full name, the page can say so."""
+    """libcst looks for `libcst.codemod.commands.accumlint.codemod`; should it find the full name, say so."""
     done = codemod(COMMAND[1], "src", folder=work)
     assert done.returncode == 1
     assert "Could not find accumlint.codemod in any configured modules" in done.stderr

@@ -16,7 +16,7 @@ LEVELS = "acc201_safe(1)\nacc202_executed(2)\nacc301_proved(3)\nacc302_display(4
     ("flags", "repaired"),
     [
         (["--fix"], [1]),
-        (["--unsafe-fixes"], [1, 2, 3]),
+        (["--unsafe-fixes"], []),
         (["--fix", "--unsafe-fixes"], [1, 2, 3]),
         (["--fix", "--require", "proved"], [1, 2, 3]),
         (["--fix", "--require", "executed"], [1, 2]),

@@ -7,15 +7,46 @@ from typing import Any
 
 import click
 
+from accumlint.cli.complete import codes
 from accumlint.cli.config_keys import REQUIREMENTS, STRATEGIES
+from accumlint.cli.sections import Sectioned
 from accumlint.report.formats import FORMATS
+
+SECTIONS = {
+    "Repairs": ("fix", "unsafe_fixes", "diff", "confirm", "strategy", "require"),
+    "Rule selection": ("select", "extend_select", "ignore", "per_file_ignores"),
+    "Known findings": ("add_noqa", "baseline", "write_baseline"),
+    "File selection": ("exclude", "extend_exclude", "force_exclude", "respect_gitignore", "stdin_filename"),
+    "Output": (
+        "output_format",
+        "output_file",
+        "statistics",
+        "show_files",
+        "show_settings",
+        "quiet",
+        "verbose",
+        "color",
+    ),
+    "Configuration": ("config", "isolated"),
+}
+EXAMPLES = """\b
+Examples:
+  accumlint check src/ train.py                 report
+  accumlint check --diff src/                   show what would be repaired, and how far that is established
+  accumlint check --fix src/                    repair what is safe
+  accumlint check --select ACC1 --ignore ACC102 --output-format concise
+  accumlint check --baseline known.json --write-baseline
+"""
 
 
 def _codes(flag: str, text: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    return click.option(flag, metavar="CODES", multiple=True, default=None, help=f"{text} Separated by commas.")
+    help = f"{text} Separated by commas."
+    return click.option(flag, metavar="CODES", multiple=True, default=None, help=help, shell_complete=codes)
 
 
-@click.command("check", short_help="Check training code, and repair it.")
+@click.command(
+    "check", cls=Sectioned, sections=SECTIONS, epilog=EXAMPLES, short_help="Check training code, and repair it."
+)
 @click.argument("paths", nargs=-1, type=click.Path())
 @_codes("--select", "Report these rules (codes or prefixes, or ALL) instead of the default ones.")
 @_codes("--extend-select", "Report these rules as well.")
@@ -28,11 +59,11 @@ def _codes(flag: str, text: str) -> Callable[[Callable[..., int]], Callable[...,
 @click.option("--output-format", type=click.Choice(list(FORMATS)), help="How findings are printed.  [default: full]")
 @click.option("-o", "--output-file", metavar="FILE", help="Write the report to a file instead of to stdout.")
 @click.option("--fix/--no-fix", default=None, help="Apply the safe repairs.")
-@click.option("--unsafe-fixes/--no-unsafe-fixes", default=None, help="Apply the other repairs too.")
+@click.option("--unsafe-fixes/--no-unsafe-fixes", default=None, help="With --fix and --diff: the other repairs too.")
 @click.option("--diff", is_flag=True, help="Print what --fix would change; change nothing.")
-@click.option("--confirm", is_flag=True, help="Execute repairs with torch, as --fix and --diff do.")
+@click.option("--confirm", is_flag=True, help="Execute the repairs with torch, as --fix and --diff do.")
 @click.option("--strategy", type=click.Choice(STRATEGIES), help="How weights are repaired.  [default: deferred]")
-@click.option("--require", type=click.Choice(REQUIREMENTS), help="Apply what is established at least so far.")
+@click.option("--require", type=click.Choice(REQUIREMENTS), help="Apply what is established so far, not what is safe.")
 @click.option("--isolated", is_flag=True, help="Read no configuration.")
 @click.option("--config", metavar="FILE", help="Read this pyproject.toml instead of the nearest one.")
 @click.option("-e", "--exit-zero", is_flag=True, help="Exit with 0 even with findings.")

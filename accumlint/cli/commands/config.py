@@ -6,12 +6,13 @@ import json
 
 import click
 
+from accumlint.cli.complete import keys
 from accumlint.cli.config_keys import BY_NAME, KEYS, schema
 from accumlint.cli.errors import CLEAN, UsageError, nearest
 
 
 @click.command("config", short_help="Explain the configuration.")
-@click.argument("key", required=False)
+@click.argument("key", required=False, shell_complete=keys)
 @click.option("--schema", "as_schema", is_flag=True, help="Print the JSON schema of the table.")
 def command(key: str | None, as_schema: bool) -> int:
     """Print the keys of [tool.accumlint] in pyproject.toml, or explain one KEY."""

@@ -7,13 +7,14 @@ from typing import Any
 
 import click
 
+from accumlint.cli.complete import codes
 from accumlint.cli.errors import CLEAN, UsageError
 from accumlint.report.model import rule_url
 from accumlint.rules.base import Rule
 
 
 @click.command("rule", short_help="Explain a rule.")
-@click.argument("code", required=False)
+@click.argument("code", required=False, shell_complete=codes)
 @click.option("--all", "everything", is_flag=True, help="Explain all rules.")
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", help="[default: text]")
 def command(code: str | None, everything: bool, output_format: str) -> int:
