@@ -16,17 +16,16 @@ import json
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import torch
 
+from accumlint.harness.graph import Backward, fetch, read_graph
 from accumlint.harness.recorder import CLIP_FUNCTIONS, replaced, replaced_everywhere
 from accumlint.harness.report import FaultKind, show_numbers
-
-DEEPEST = 12  # factors between a loss and backward()
 
 
 class AccumulationWarning(UserWarning):
@@ -60,13 +59,6 @@ class WatchedWindow:
         return [n / total if n is not None and total else None for n in self.counts]
 
 
-@dataclass
-class _Backward:
-    factors: list[torch.Tensor | float] = field(default_factory=list)
-    reduction: str = "unknown"
-    count: torch.Tensor | float | None = None
-
-
 class Monitor:
     """What `watch` returns. `windows` keeps the last `keep` ones; `faults` holds the first message of each kind."""
 
@@ -80,14 +72,16 @@ class Monitor:
         keep: int,
         warn: bool,
     ) -> None:
-        self.optimizer, self.model, self.count = optimizer, model, count
+        self.optimizer, self.model, self.count = unwrap(optimizer), model, count
         self.every, self.keep, self.warn = every, keep, warn
         self.windows: list[WatchedWindow] = []
         self.faults: dict[FaultKind, str] = {}
         self.steps = self.backwards = self.clips = 0
-        self._ids = {id(p) for group in optimizer.param_groups for p in group["params"]}
-        self._probe = next((p for group in optimizer.param_groups for p in group["params"] if p.requires_grad), None)
-        self._pending: list[tuple[int, list[_Backward], int, int]] = []
+        self._ids = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
+        self._probe = next(
+            (p for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad), None
+        )
+        self._pending: list[tuple[int, list[Backward], int, int]] = []
         self._given: list[Any] = []
         self._mark: tuple[int, int] | None = None  # the probe's gradient and its version at the last step
         self._depth = 0
@@ -95,7 +89,7 @@ class Monitor:
         self._new_window()
 
     def _new_window(self) -> None:
-        self._current: list[_Backward] = []
+        self._current: list[Backward] = []
         self._window_clips = self._early_clips = self._clips_now = 0
         self._had_gradient = False
 
@@ -169,7 +163,28 @@ class Monitor:
 
         return clip
 
-    def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+    def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> Any:
+        closure = next((a for a in (*args[1:], *kwargs.values()) if callable(a)), None)
+        if closure is None:
+            self._end_window()
+            return None
+        evaluated = False
+
+        def own() -> Any:
+            """The closure makes the gradient: its window ends when it returns. Later evaluations make no window."""
+            nonlocal evaluated
+            value = closure()
+            if evaluated:
+                self._new_window()
+            else:
+                self._end_window()
+            evaluated = True
+            return value
+
+        changed = [own if a is closure else a for a in args]
+        return tuple(changed), {key: own if value is closure else value for key, value in kwargs.items()}
+
+    def _end_window(self) -> None:
         self.steps += 1
         self._pending.append((self.steps, self._current, self._window_clips, self._early_clips))
         self._new_window()
@@ -183,7 +198,7 @@ class Monitor:
     def flush(self) -> None:
         """Fetch the numbers of the pending windows, one transfer a device, and judge them."""
         pending, self._pending = self._pending, []
-        numbers = _fetch([v for _, entries, _, _ in pending for e in entries for v in (*e.factors, e.count)])
+        numbers = fetch([v for _, entries, _, _ in pending for e in entries for v in (*e.factors, e.count)])
         for step, entries, clips, early in pending:
             factors = []
             counts: list[float | None] = []
@@ -249,9 +264,27 @@ class Monitor:
                 self.write_tensorboard(own)
             return
         for w in self.windows:
-            scalars = {"microbatches": w.microbatches, "clips": w.clips, "targets": sum(n or 0 for n in w.counts)}
+            scalars: dict[str, float] = {"microbatches": w.microbatches, "clips": w.clips}
+            scalars["targets"] = sum(n or 0 for n in w.counts)
+            pairs = zip(w.weights, w.expected, strict=True)
+            ratios = [given / belongs for given, belongs in pairs if given is not None and belongs]
+            if ratios:  # 1 and 1 where every target has the weight of the full batch
+                scalars |= {"weight/least": min(ratios), "weight/most": max(ratios)}
             for name, value in scalars.items():
                 writer.add_scalar(f"accumlint/{name}", value, w.step)
+
+
+def unwrap(optimizer: Any) -> torch.optim.Optimizer:
+    """Return torch's own optimizer behind those of Accelerate, Fabric and Lightning, which have no hooks."""
+    inner = optimizer
+    for _ in range(4):
+        if "_optimizer_step_pre_hooks" in getattr(inner, "__dict__", {}):
+            break
+        inner = getattr(inner, "optimizer", None) or getattr(inner, "_optimizer", None)
+        if inner is None:
+            raise TypeError(f"watch needs an optimizer of torch.optim, not {type(optimizer).__name__}")
+    own: torch.optim.Optimizer = inner
+    return own
 
 
 def watch(
@@ -269,49 +302,3 @@ def watch(
     without it the count is read off a cross-entropy in the graph, or given by `monitor.add_count`.
     """
     return Monitor(optimizer, model, count, every=every, keep=keep, warn=warn)
-
-
-def read_graph(loss: torch.Tensor) -> _Backward:
-    """Read factors, reduction and count off the graph of a loss, down to the loss function itself."""
-    entry = _Backward()
-    node = loss.grad_fn
-    for _ in range(DEEPEST):
-        name = node.name() if node is not None else ""
-        if name in ("DivBackward0", "MulBackward0"):
-            value = node._saved_other if node._saved_other is not None else node._saved_self
-            if not isinstance(value, torch.Tensor) or value.numel() != 1:
-                break
-            value = value.detach()
-            entry.factors.append(1.0 / value if name == "DivBackward0" else value)
-        elif name in ("NllLossBackward0", "NllLoss2DBackward0"):
-            entry.reduction = {0: "none", 1: "mean", 2: "sum"}.get(node._saved_reduction, "unknown")
-            entry.count = node._saved_total_weight.detach()
-            break
-        elif name == "MeanBackward0":
-            entry.reduction, entry.count = "mean", float(node._saved_self_sym_numel)
-            break
-        elif hasattr(node, "_saved_reduction"):
-            entry.reduction = {0: "none", 1: "mean", 2: "sum"}.get(node._saved_reduction, "unknown")
-            saved = getattr(node, "_saved_self", None)
-            entry.count = float(saved.numel()) if isinstance(saved, torch.Tensor) else None
-            break
-        elif name not in ("ToCopyBackward0", "ViewBackward0", "SqueezeBackward0", "ReshapeAliasBackward0"):
-            break
-        node = next((next_node for next_node, _ in node.next_functions if next_node is not None), None)
-    return entry
-
-
-def _fetch(values: list[Any]) -> list[float | None]:
-    """Return the values as numbers, with one transfer for each device."""
-    found: list[float | None] = [None] * len(values)
-    by_device: dict[Any, list[int]] = {}
-    for index, value in enumerate(values):
-        if isinstance(value, torch.Tensor):
-            by_device.setdefault(value.device, []).append(index)
-        elif value is not None:
-            found[index] = float(value)
-    for indices in by_device.values():
-        stacked = torch.stack([values[i].detach().reshape(()).float() for i in indices]).tolist()
-        for index, number in zip(indices, stacked, strict=True):
-            found[index] = number
-    return found
