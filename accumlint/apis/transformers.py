@@ -77,6 +77,13 @@ ROWS = (
         assumes=("the model's forward takes loss kwargs, so that the Trainer divides nowhere",),
         versions=">=4.46.2",
     ),
+    Row(
+        f"{TRAINER}.backward",
+        "loss, **kwargs",
+        f"{SOURCE}:825, 2123",
+        (Backward(Arg("loss")),),
+        assumes=("the Trainer gives Accelerate one accumulation step, as since transformers 4.49",),
+    ),
     Row(f"{TRAINER}.train", "resume_from_checkpoint=None, trial=None, ignore_keys_for_eval=None", f"{SOURCE}:1450", ()),
     Row(f"{TRAINER}.log", "logs, start_time=None", SOURCE, ()),
     Row(

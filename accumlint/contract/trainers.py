@@ -54,7 +54,7 @@ def check_trainers(module: Module, registry: Registry) -> list[Violation]:
     for definition in names.classes.values():
         view = names.view(definition)
         function = view.method(METHOD)
-        if function is None or function.node in found or not _is_trainer(view, registry) or _divides_itself(view, file):
+        if function is None or function.node in found or not is_trainer(view, registry) or _divides_itself(view, file):
             continue
         how = how_ignored(function)
         if how and not _only_hands_on(function):
@@ -92,14 +92,14 @@ class _File:
             if isinstance(node, ir.Assign):
                 switched |= any(isinstance(t, ir.Attribute) and t.name in _SWITCHES for t in node.targets)
             if isinstance(node, ir.If | ir.Conditional):
-                versioned |= any(_asks_version(part) for part in walk(node.test))
+                versioned |= any(asks_version(part) for part in walk(node.test))
         return cls(module, registry, tokens, ignored, rows, switched, versioned)
 
 
 # ------------------------------------------------------------------------------------------- which classes
 
 
-def _is_trainer(view: ClassView, registry: Registry) -> bool:
+def is_trainer(view: ClassView, registry: Registry) -> bool:
     """A class derived from a Trainer of transformers, or of a library that builds on it and leaves the loss to it."""
     for base in view.outside:
         library, _, _ = base.partition(".")
@@ -136,7 +136,7 @@ def _divides_itself(view: ClassView, file: _File) -> bool:
     )
 
 
-def _asks_version(node: object) -> bool:
+def asks_version(node: object) -> bool:
     """`transformers.__version__`, `is_transformers_version(...)`, `metadata.version("transformers")` in a test."""
     if isinstance(node, ir.Attribute) and node.name == "__version__":
         return dotted(node.value) == "transformers"

@@ -10,7 +10,8 @@ class UnscaledAccumulation(Rule):
 
     ## What it does
     Reports a backward call whose loss is a microbatch mean, where neither the loop nor the framework divides by the
-    number of microbatches, nor the gradient afterwards.
+    number of microbatches, nor the gradient afterwards. The `training_step` of a Trainer subclass is read too: the
+    Trainer gives Accelerate one accumulation step, so a method that replaces its own has to divide.
 
     ## Why it is bad
     `backward()` adds to `.grad`. The update should be `g = sum_k S_k / sum_k n_k`; without a division it is

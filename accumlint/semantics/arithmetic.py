@@ -261,7 +261,7 @@ class Arithmetic(Base):
         if isinstance(value, Num | bool | int | float):
             return value
         if isinstance(value, Form):
-            if partial or not value.is_elementwise:
+            if partial or not (value.is_elementwise or (kind == "mean" and value.is_unknown)):
                 return value
             text = f"{value.text}.{kind}()"
             terms = tuple(

@@ -12,6 +12,7 @@ from accumlint.semantics.drivers import start
 from accumlint.semantics.machine import Knowledge, Program, Raised, Restart, Stopped
 from accumlint.semantics.numbers import Num
 from accumlint.semantics.regions import Region
+from accumlint.semantics.trace import BACKWARD, Event
 from accumlint.semantics.values import FunctionValue, Items, Opaque, Site, Value
 
 RESTARTS = 12
@@ -28,10 +29,25 @@ class Returned:
 def run_method(
     program: Program, owner: ir.Class, function: ir.Function, arguments: Mapping[str, Value], *, data: str
 ) -> Returned | None:
-    """Call a method of a fresh instance once, with unknown arguments but those given; None if it cannot be followed.
+    """What a method returns when a fresh instance of its class is given one microbatch; None if it is not followed.
 
-    `data` names the parameter that brings a new microbatch.
+    Its arguments are unknown but those given; `data` names the parameter that brings the microbatch.
     """
+    machine = _record(program, owner, function, arguments, data)
+    return _read(machine.returned) if machine is not None else None
+
+
+def run_step(program: Program, owner: ir.Class, function: ir.Function, *, data: str) -> list[Event]:
+    """The backwards of a method when a fresh instance of its class is given one microbatch."""
+    machine = _record(program, owner, function, {}, data)
+    if machine is None:
+        return []
+    return [event for event in machine.trace.events if event.kind == BACKWARD and event.microbatch == 0]
+
+
+def _record(
+    program: Program, owner: ir.Class, function: ir.Function, arguments: Mapping[str, Value], data: str
+) -> _Recorder | None:
     region = Region(f"{owner.name}.{function.name}", "method", function, owner, frozenset(), function.node)
     knowledge = Knowledge()
     for _ in range(RESTARTS):
@@ -43,7 +59,7 @@ def run_method(
             continue
         except (Raised, Stopped, RecursionError):
             return None
-        return _read(machine.returned) if machine.is_done else None
+        return machine if machine.is_done else None
     return None
 
 

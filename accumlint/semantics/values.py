@@ -104,6 +104,10 @@ class Form:
     def is_elementwise(self) -> bool:
         return any(site.reduction == "none" for site, _ in self.terms)
 
+    @property
+    def is_unknown(self) -> bool:
+        return all(site.reduction == "unknown" for site, _ in self.terms)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Opaque:
