@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from accumlint.contract.judge import Judged
     from accumlint.contract.verdict import Violation
+    from accumlint.reading.contracts import LossContract
     from accumlint.reading.program import Module
     from accumlint.rules.base import Rule
     from accumlint.source.notebook import NotebookText
@@ -32,13 +33,14 @@ class Options:
     """What the pipeline needs to know; selection, suppression and output are the faces' business.
 
     `codes` are the rules to evaluate (None: all default-on ones). `repair` plans repairs and proves them; `confirm`
-    also executes them with torch in a subprocess, if torch is there.
+    also executes them with torch in a subprocess, if torch is there. `contracts` declare losses that no file shows.
     """
 
     codes: frozenset[str] | None = None
     repair: bool = False
     confirm: bool = False
     strategy: str = "deferred"
+    contracts: tuple[LossContract, ...] = ()
 
 
 def check_source(source: SourceText | NotebookText, options: Options | None = None) -> FileReport:
@@ -58,7 +60,7 @@ def check_source(source: SourceText | NotebookText, options: Options | None = No
     from accumlint.reading.read import ReadError, read_module
 
     try:
-        module = read_module(source.text, source.filename)
+        module = read_module(source.text, source.filename, contracts=options.contracts)
     except ReadError as error:
         report.problems.append(Problem(source.filename, error.message, error.line, error.column))
         return report

@@ -18,7 +18,8 @@ class Head:
     """The loss contract of model classes whose name ends with `suffix`, an Auto class or a concrete one.
 
     `shifts` says that the labels are moved by one position inside, so that their first column is never a target.
-    `ignored` is the label that is no target. `unsure` says why no repair may rely on the count, "" if it may.
+    `ignored` is the label that is no target. `unsure` says why no repair may rely on the count, "" if it may. `labels`
+    is the argument that holds the labels, `assumes` what must hold beside the contract.
     """
 
     suffix: str
@@ -29,12 +30,46 @@ class Head:
     separable: bool = True
     unsure: str = ""
     source: str = SOURCE
+    labels: str = "labels"
+    assumes: tuple[str, ...] = ()
 
 
 VALID = "({labels} != -100).sum()"
+ROUTER = "the model adds no auxiliary loss of a router (output_router_logits)"
+MODELS = "transformers 5.24.0, models"
+UNSHIFTED = (
+    "Bart", "BigBirdPegasus", "Blenderbot", "BlenderbotSmall", "CpmAnt", "MBart", "Marian", "Mvp", "PLBart", "Pegasus",
+    "TrOCR", "Whisper",
+)  # fmt: skip
+"""Decoders whose causal head compares the labels as they are with the logits."""
+OTHERWISE = (
+    "ClvpForCausalLM", "GitForCausalLM", "MusicgenForCausalLM", "MusicgenMelodyForCausalLM", "ProphetNetForCausalLM",
+    "CsmDepthDecoderForCausalLM", "BlipTextLMHeadModel", "XLNetLMHeadModel", "WithLMHeadModel", "LukeForMaskedLM",
+    "ViltForMaskedLM", "BrosForTokenClassification", "BlipForQuestionAnswering", "VisualBertForQuestionAnswering",
+    "FlaubertForQuestionAnswering", "XLMForQuestionAnswering", "XLNetForQuestionAnswering",
+    "LxmertForQuestionAnswering", "TapasForQuestionAnswering", "ViltForQuestionAnswering",
+)  # fmt: skip
+"""Heads whose loss is not that of their kind: several terms, other masks, other targets."""
+ROUTED = (
+    "Dbrx", "DeepseekV4", "Doge", "Ernie4_5_Moe", "FlexOlmo", "Flint", "GptOss", "GraniteMoe", "GraniteMoeSWA",
+    "GraniteMoeHybrid", "GraniteMoeShared", "HYV3", "Jamba", "JetMoe", "Laguna", "LaraMini", "Mellum", "MiniMax",
+    "MiniMaxM2", "MiniMaxM3VL", "Mixtral", "Olmoe", "Phimoe", "Qwen2Moe", "Qwen3_5Moe", "Qwen3Moe", "Qwen3Next",
+    "Qwen4Exp",
+)  # fmt: skip
+"""Mixtures of experts, which may add a loss that couples the batch."""
 
 HEADS: tuple[Head, ...] = (
     # Exceptions before their families: the longest suffix that fits wins anyway.
+    *(
+        Head(f"{family}ForCausalLM", VALID, Count.VALID_TARGETS, source=f"{MODELS}: CrossEntropyLoss, no shift")
+        for family in UNSHIFTED
+    ),
+    *(
+        Head(
+            name, None, Count.VALID_TARGETS, unsure="its loss is not that of its kind", source=f"{MODELS}: its forward"
+        )
+        for name in OTHERWISE
+    ),
     Head(
         "DoubleHeadsModel",
         None,
@@ -49,6 +84,7 @@ HEADS: tuple[Head, ...] = (
         Count.VALID_TARGETS,
         shifts=True,
         source=f"{SOURCE}:51-75",
+        assumes=(ROUTER,),
     ),
     Head(
         "LMHeadModel",
@@ -93,7 +129,8 @@ HEADS: tuple[Head, ...] = (
             "{labels}.size(0)",
             Count.ROWS,
             ignored=None,
-            unsure="" if what != "Sequence" else "regression and multi-label count elements, not rows",
+            # Regression and multi-label problems divide by elements: rows times a constant, which weighs the same.
+            assumes=("no label of a row is -100",),
             source=f"{SOURCE}:96-120",
         )
         for what in ("Sequence", "Image", "Video", "Audio")
@@ -102,21 +139,24 @@ HEADS: tuple[Head, ...] = (
         "ForMultipleChoice",
         "{labels}.size(0)",
         Count.ROWS,
+        assumes=("no label of a row is -100",),
         source="transformers 5.24.0, models/bert/modeling_bert.py",
     ),
     Head(
         "ForNextSentencePrediction",
         "{labels}.size(0)",
         Count.ROWS,
+        assumes=("no label of a row is -100",),
         source="transformers 5.24.0, models/bert/modeling_bert.py",
     ),
     Head(
         "ForQuestionAnswering",
-        None,
+        "{labels}.size(0)",
         Count.ROWS,
         ignored=None,
-        unsure="start and end positions outside of the input are ignored, each by itself",
         source=f"{SOURCE}:123-139",
+        labels="start_positions",
+        assumes=("no start or end position lies outside of the input, where it would be ignored",),
     ),
     Head(
         "ForSemanticSegmentation",
@@ -124,6 +164,7 @@ HEADS: tuple[Head, ...] = (
         Count.VALID_TARGETS,
         ignored=255,
         source=f"{SOURCE}:151-171",
+        assumes=("the model has more than one class, and ignores label 255",),
     ),
     Head(
         "ForObjectDetection",
@@ -168,7 +209,7 @@ HEADS: tuple[Head, ...] = (
             unsure="the router's auxiliary loss couples the batch",
             source=f"{SOURCE}:51-75",
         )
-        for family in ("Mixtral", "Qwen2Moe", "Qwen3Moe", "Dbrx", "Jamba", "PhiMoE", "OlmoE")
+        for family in ROUTED
     ),
     Head(
         "CLIPModel",

@@ -23,7 +23,13 @@ def check_text(source: SourceText, shown: str, path: Path, settings: Settings) -
     suppressions = Suppressions(source.text)
     if suppressions.skips_file:
         return file
-    options = Options(codes=codes, repair=settings.repairs, confirm=settings.confirms, strategy=settings.strategy)
+    options = Options(
+        codes=codes,
+        repair=settings.repairs,
+        confirm=settings.confirms,
+        strategy=settings.strategy,
+        contracts=settings.loss_contracts,
+    )
     try:
         report = check_source(source, options)
     except Exception as error:  # the engine promises not to raise; if it does, the other files are still checked

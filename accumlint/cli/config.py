@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from accumlint.cli.config_keys import BY_NAME, Key, Kind
+from accumlint.cli.contracts import read_contracts
 from accumlint.cli.errors import UsageError, nearest
 from accumlint.cli.selection import check_prefixes
 
@@ -66,8 +67,8 @@ def check(name: str, value: Any, known: frozenset[str], where: str) -> Any:
                 pattern: check_prefixes(_strings(codes, f'{place}."{pattern}"'), known, f'{place}."{pattern}"')
                 for pattern, codes in value.items()
             }
-        case Kind.TEXTS_BY_PATTERN if isinstance(value, dict) and all(isinstance(v, str) for v in value.values()):
-            return dict(value)
+        case Kind.CONTRACTS:
+            return read_contracts(value, where)
         case Kind.TEXT if isinstance(value, str):
             return value
     raise UsageError(f"{place}: expected {key.kind.value}, not {_shown(value)}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from accumlint.reading.contracts import REDUCTIONS
 from accumlint.report.formats import FORMATS
 
 STRATEGIES = ("deferred", "precount")
@@ -21,7 +22,7 @@ class Kind(Enum):
     BOOLEAN = "true or false"
     CHOICE = "one of the named values"
     CODES_BY_PATTERN = "a table: file pattern -> rule codes or prefixes"
-    TEXTS_BY_PATTERN = "a table: callable pattern -> count expression"
+    CONTRACTS = "a table: callable pattern -> count expression, or a table with count, reduction, parameters, output"
     TEXT = "a text"
 
 
@@ -105,10 +106,10 @@ KEYS: tuple[Key, ...] = (
     ),
     Key(
         "loss-contracts",
-        Kind.TEXTS_BY_PATTERN,
-        "For losses that are computed out of sight: the count that each one divides by.",
+        Kind.CONTRACTS,
+        "For losses that are computed out of sight: the count that each one divides by (see below).",
         "{}",
-        'loss-contracts = { "my_project.model.MaskedLM.forward" = "(labels != -100).sum()" }',
+        'loss-contracts = { "my_project.model.MaskedLM" = "(labels != -100).sum()" }',
     ),
     Key(
         "extend-safe-fixes",
@@ -148,6 +149,20 @@ def schema() -> dict[str, Any]:
     }
 
 
+def _contract() -> dict[str, Any]:
+    """A loss contract that says more than its count."""
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "count": {"type": "string", "description": "What the mean divides by, over the call's parameters."},
+            "reduction": {"type": "string", "enum": list(REDUCTIONS)},
+            "parameters": {"type": "array", "items": {"type": "string"}, "description": "Names by position."},
+            "output": {"type": ["string", "integer"], "description": "Where the loss stands in the result."},
+        },
+    }
+
+
 def _property(key: Key) -> dict[str, Any]:
     codes = {"type": "array", "items": {"type": "string", "pattern": CODE_PATTERN}}
     match key.kind:
@@ -161,7 +176,7 @@ def _property(key: Key) -> dict[str, Any]:
             return {"type": "string", "enum": list(key.choices)}
         case Kind.CODES_BY_PATTERN:
             return {"type": "object", "additionalProperties": codes}
-        case Kind.TEXTS_BY_PATTERN:
-            return {"type": "object", "additionalProperties": {"type": "string"}}
+        case Kind.CONTRACTS:
+            return {"type": "object", "additionalProperties": {"oneOf": [{"type": "string"}, _contract()]}}
         case Kind.TEXT:
             return {"type": "string"}

@@ -12,6 +12,7 @@ from accumlint.cli.config import Configuration
 from accumlint.cli.errors import UsageError
 from accumlint.cli.rules import default_codes, known_codes
 from accumlint.cli.selection import Layer, PerFileIgnores, check_prefixes, choose
+from accumlint.reading.contracts import LossContract
 from accumlint.report.formats import FORMATS
 
 
@@ -35,7 +36,7 @@ class Settings:
     confirm: bool
     strategy: str
     require: str | None
-    loss_contracts: Mapping[str, str]
+    loss_contracts: tuple[LossContract, ...]
     safe_codes: frozenset[str]
     unsafe_codes: frozenset[str]
     stdin_filename: str
@@ -96,7 +97,7 @@ def gather(flags: Mapping[str, Any]) -> Settings:
         confirm=flags["confirm"],
         strategy=flags["strategy"] or configuration.get("strategy", "deferred"),
         require=flags["require"] or configuration.get("require"),
-        loss_contracts=configuration.get("loss-contracts", {}),
+        loss_contracts=configuration.get("loss-contracts", ()),
         safe_codes=choose([Layer(configuration.get("extend-safe-fixes", ()))], frozenset(), known),
         unsafe_codes=choose([Layer(configuration.get("extend-unsafe-fixes", ()))], frozenset(), known),
         stdin_filename=flags["stdin_filename"] or "-",

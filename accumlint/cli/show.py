@@ -21,7 +21,7 @@ def settings_text(settings: Settings) -> str:
         "unsafe-fixes": settings.unsafe_fixes,
         "strategy": settings.strategy,
         "require": settings.require or "safe",
-        "loss-contracts": dict(settings.loss_contracts),
+        "loss-contracts": {each.pattern: each.count or each.reduction for each in settings.loss_contracts},
         "extend-safe-fixes": sorted(settings.safe_codes),
         "extend-unsafe-fixes": sorted(settings.unsafe_codes),
         "baseline": settings.baseline or "none",

@@ -10,6 +10,7 @@ from accumlint.apis.batch_norm import BUILDERS, LIBRARY
 from accumlint.apis.language import Count
 from accumlint.contract.verdict import Evidence
 from accumlint.reading import ir
+from accumlint.reading.contracts import Counted
 from accumlint.reading.program import Module
 from accumlint.reading.walk import dotted, walk
 from accumlint.semantics.trace import Trace
@@ -118,7 +119,7 @@ def judge_counts(
 
     Class weights, masks and ignored targets are asked before the shapes of batches: `drop_last` says nothing of them.
     """
-    told = _told_by_loss(site, counted=counted)
+    told = _told_by_contract(site) or _told_by_loss(site, counted=counted)
     if told is not None:
         return told
     if counted and any(fact.name in ("labels", "labels argument") for fact in site.facts):
@@ -163,6 +164,18 @@ def _loaders(trace: Trace, microbatches: tuple[int, ...]) -> list[str]:
     return sorted({kind[6:] for k in microbatches for kind in trace.lineages.get(k, ()) if kind.startswith("batch:")})
 
 
+def _told_by_contract(site: Site) -> Judgement | None:
+    """What a contract of the configuration says; a shipped one does not know the data."""
+    if site.hidden is None or site.hidden.contract.shipped:
+        return None
+    contract = site.hidden.contract
+    if contract.counted is Counted.CONSTANT:
+        return Judgement(Spread.EQUAL)
+    if contract.counted in (Counted.TARGETS, Counted.WEIGHTS):
+        return Judgement(Spread.TARGETS, (Evidence(f"it is declared to divide by {contract.count}", site.hidden.call),))
+    return None
+
+
 def _told_by_loss(site: Site, *, counted: bool) -> Judgement | None:
     phrases = {
         "ignore_index": "targets equal to ignore_index are not counted",
@@ -183,6 +196,8 @@ def _told_by_loss(site: Site, *, counted: bool) -> Judgement | None:
 
 def _is_token_level(site: Site) -> bool:
     """Whether a loss may skip targets by its default: index targets with several positions a row, or unseen."""
+    if site.hidden is not None:
+        return site.count in _SKIPPING
     if site.reduction == "unknown":
         labelled = any(fact.name in ("labels", "labels argument") for fact in site.facts)
         return labelled or "label" in site.text or ".loss" in site.text or "[0]" in site.text

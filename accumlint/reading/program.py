@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from accumlint.reading import ir
+from accumlint.reading.contracts import LossContract
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -38,3 +39,4 @@ class Module:
     syntax: Syntax
     name: str = ""
     lines: Sequence[str] = ()
+    contracts: tuple[LossContract, ...] = ()  # of the configuration, for losses that the file does not show

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 import libcst as cst
 
+from accumlint.reading.contracts import LossContract
 from accumlint.reading.depth import check_depth
 from accumlint.reading.lower import lower_module
 from accumlint.reading.program import Module
@@ -45,7 +46,9 @@ class ReadError(Exception):
         self.column = column
 
 
-def read_module(text: str, filename: str, name: str = "", *, first_id: int = 0) -> Module:
+def read_module(
+    text: str, filename: str, name: str = "", *, first_id: int = 0, contracts: tuple[LossContract, ...] = ()
+) -> Module:
     """Parse and lower one file. Raises `ReadError`; positions are not computed here (see `spans`).
 
     Node ids count up from `first_id`, so that ids of several modules can be told apart.
@@ -64,7 +67,7 @@ def read_module(text: str, filename: str, name: str = "", *, first_id: int = 0) 
         raise ReadError(TOO_DEEP) from None
     except SyntaxError as refused:
         raise _refused(lines, refused) from None
-    return Module(filename, body, syntax, name, lines)
+    return Module(filename, body, syntax, name, lines, contracts)
 
 
 @contextmanager

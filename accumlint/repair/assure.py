@@ -12,6 +12,7 @@ from accumlint.repair.rewrite import apply_edits
 if TYPE_CHECKING:
     from accumlint.contract.judge import Judged
     from accumlint.contract.verdict import Clause
+    from accumlint.reading.contracts import LossContract
     from accumlint.repair.plan import RepairPlan
     from accumlint.semantics.trace import Snapshot
     from accumlint.source.text import SourceText
@@ -28,7 +29,9 @@ def assure(source: SourceText, plan: RepairPlan) -> str:
     return assure_text(source.text, source.filename, plan)
 
 
-def assure_text(text: str, filename: str, plan: RepairPlan, *, equal: bool = False) -> str:
+def assure_text(
+    text: str, filename: str, plan: RepairPlan, *, equal: bool = False, contracts: tuple[LossContract, ...] = ()
+) -> str:
     """The repaired text; with `equal` the microbatches must be proved to count equally."""
     from accumlint.contract.judge import judge_regions
     from accumlint.reading.read import ReadError, read_module
@@ -38,8 +41,8 @@ def assure_text(text: str, filename: str, plan: RepairPlan, *, equal: bool = Fal
     if new == text:
         raise NotAssured("it changes nothing")
     try:
-        after = judge_regions(read_module(new, filename))
-        before = judge_regions(read_module(text, filename))
+        after = judge_regions(read_module(new, filename, contracts=contracts))
+        before = judge_regions(read_module(text, filename, contracts=contracts))
     except ReadError as error:
         raise NotAssured(f"it does not parse: {error.message}") from None
     lost = comments(text) - comments(new)

@@ -60,7 +60,7 @@ def _with(finding: Finding, fixes: dict[tuple[str, Span], Fix | str]) -> Finding
 
 def _fixed(text: str, module: Module, judged: list[Judged], plan: RepairPlan, confirm: bool) -> Fix | str:
     try:
-        new_text = assure_text(text, module.filename, plan)
+        new_text = assure_text(text, module.filename, plan, contracts=module.contracts)
     except NotAssured as problem:
         return f"the repair that was tried does not hold: {problem}"
     certificate = _certify(module, judged, plan, new_text, confirm)

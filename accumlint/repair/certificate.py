@@ -21,7 +21,7 @@ class Check(Enum):
     EXECUTED = "executed"
     ON_RANKS = "executed on ranks"
     LEAF_CHECKED = "leaf-checked"
-    DECLARED = "declared"  # the leaf is covered by a declared loss contract
+    DECLARED = "declared"  # the count is the one of a loss contract, which is among the assumptions
     END_TO_END = "end-to-end"
 
 
@@ -53,13 +53,14 @@ class Certificate:
 
     @property
     def applicability(self) -> Applicability:
-        """`safe` = proved + executed + leaf-checked (or declared), or end-to-end; never with a disagreement.
+        """`safe` = proved + executed + leaf-checked, or proved + end-to-end; never with a disagreement.
 
-        A loop of several ranks is also executed on ranks.
+        A count that is only declared is an assumption: nobody has held it against the loss. A loop of several ranks is
+        also executed on ranks.
         """
         if self.disagreement:
             return Applicability.DISPLAY
-        leaf = not self.needs_leaf or bool({Check.LEAF_CHECKED, Check.DECLARED} & self.discharged)
+        leaf = not self.needs_leaf or Check.LEAF_CHECKED in self.discharged
         if Check.END_TO_END in self.discharged and Check.PROVED in self.discharged:
             return Applicability.SAFE
         ranks = not self.needs_ranks or Check.ON_RANKS in self.discharged
@@ -69,10 +70,8 @@ class Certificate:
 
     @property
     def level(self) -> str:
-        """The highest thing established, as it is printed; "none" where nothing was."""
-        order = (
-            Check.END_TO_END, Check.LEAF_CHECKED, Check.DECLARED, Check.ON_RANKS, Check.EXECUTED, Check.PROVED
-        )  # fmt: skip
+        """The highest thing established, as it is printed; "none" where nothing was: a declaration establishes none."""
+        order = (Check.END_TO_END, Check.LEAF_CHECKED, Check.ON_RANKS, Check.EXECUTED, Check.PROVED)
         if self.disagreement:
             return "none"
         return next((check.value for check in order if check in self.discharged), "none")

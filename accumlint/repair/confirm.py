@@ -24,6 +24,7 @@ from accumlint.reading.program import Module
 from accumlint.reading.read import ReadError, read_module
 from accumlint.repair.certificate import Certificate, Check, Measure
 from accumlint.repair.confirm_ranks import confirm_on_ranks
+from accumlint.repair.declared import undeclared
 from accumlint.repair.derive import derive, other_count
 from accumlint.repair.leaves import LeafProblem, check_leaves
 from accumlint.repair.prove import Expectation, Proof, prove
@@ -72,7 +73,7 @@ def certify(
     """
     obligations = tuple(getattr(plan, "obligations", plan))
     try:
-        module = read_module(new_text, filename)
+        module = read_module(new_text, filename, contracts=module_before.contracts)
     except ReadError as error:
         return Certificate(missing=(f"the repaired text does not parse: {error.message}",))
     judged = judge_regions(module, thorough=True)
@@ -90,7 +91,7 @@ def certify(
     results = [new.result for _, new in changed]
     proof = prove(results, expectation)
     news = _new_findings(changed)
-    certificate = _Builder(proof, news, bool(obligations), expectation.distributed)
+    certificate = _Builder(proof, news, results, bool(obligations), expectation.distributed)
     certificate.notes = tuple(getattr(plan, "notes", ()))
     if confirm:
         certificate.torch(changed, expectation, runner)
@@ -98,7 +99,7 @@ def certify(
         certificate.leaves(module_before, module, obligations, runner)
     else:
         certificate.missing.append(NOT_ASKED)
-        certificate.declare(obligations)
+        certificate.declare(module, obligations)
     return certificate.build()
 
 
@@ -150,8 +151,9 @@ def _new_findings(changed: Iterable[tuple[Judged | None, Judged]]) -> str:
 class _Builder:
     """Collects what was discharged, what is missing and the numbers behind it."""
 
-    def __init__(self, proof: Proof, news: str, needs_leaf: bool, needs_ranks: bool) -> None:
+    def __init__(self, proof: Proof, news: str, results: Sequence[Result], needs_leaf: bool, needs_ranks: bool) -> None:
         self.proof = proof
+        self.results = results
         self.discharged: set[Check] = set()
         self.missing: list[str] = []
         self.measures: list[Measure] = []
@@ -243,12 +245,19 @@ class _Builder:
 
     # ------------------------------------------------------------------------------------------- the leaves
 
-    def declare(self, obligations: Sequence[Any]) -> None:
-        if obligations and all(each.declared for each in obligations):
-            self.discharged.add(Check.DECLARED)
-            self.assumptions.update(dict.fromkeys(f"declared: {each.declared}" for each in obligations))
-        elif obligations:
+    def declare(self, after: Module, obligations: Sequence[Any]) -> None:
+        """Counts that contracts declare: what they say is assumed, and that the text holds them is checked."""
+        declared = [each for each in obligations if each.declared]
+        if len(declared) < len(obligations):
             self.missing.append("not leaf-checked: confirmation was not asked for")
+        if not declared:
+            return
+        self.assumptions.update(dict.fromkeys(f"declared: {each.declared}" for each in declared))
+        if problem := undeclared(after, self.results, declared):
+            self.missing.append(f"not declared: {problem}")
+            return
+        self.discharged.add(Check.DECLARED)
+        self.missing.append("not leaf-checked: what the loss divides by is declared, not seen")
 
     def leaves(
         self,
@@ -260,23 +269,21 @@ class _Builder:
         visible = [each for each in obligations if not each.declared]
         if not obligations:
             return
-        if not visible:
-            self.declare(obligations)
+        if problem := other_count(before, after, obligations):
+            self.missing.append(f"not leaf-checked: {problem}")
+            return
+        if len(visible) < len(obligations):
+            self.declare(after, [each for each in obligations if each.declared])
             return
         if importlib.util.find_spec("torch") is None:
             return
         runner = runner or shared_runner()
-        if problem := other_count(before, after, visible):
-            self.missing.append(f"not leaf-checked: {problem}")
-            return
         found = check_leaves(before, after, visible, runner)
         if isinstance(found, LeafProblem):
             self.missing.append(f"not leaf-checked: {found.reason}")
             return
         self.discharged.add(Check.LEAF_CHECKED)
         self.assumptions.update(dict.fromkeys(found.assumptions))
-        for declared in (each.declared for each in obligations if each.declared):
-            self.assumptions[f"declared: {declared}"] = None
         for report in found.reports:
             counts = tuple((int(a), int(b)) for a, b in report.counts[:3])
             self.measures.append(

@@ -223,7 +223,7 @@ def _target_text(layout: Layout, leaf: Leaf, target: ir.Expression, names: Names
     if not any(isinstance(node, ir.Call | ir.Await | ir.Walrus) for node in walk(core)):
         text = layout.flat(core)
         return text if isinstance(core, ir.Name | ir.Attribute | ir.Subscript) else f"({text})"
-    if all(_is_shaping(node) for node in walk(core) if isinstance(node, ir.Call)):
+    if all(is_shaping(node) for node in walk(core) if isinstance(node, ir.Call)):
         return f"{layout.flat(core)}" if isinstance(core, ir.Call) else f"({layout.flat(core)})"
     name = names.free("targets")
     leaf.setup.append(f"{name} = {layout.flat(target)}")
@@ -238,7 +238,7 @@ def _target_text(layout: Layout, leaf: Leaf, target: ir.Expression, names: Names
     return name
 
 
-def _is_shaping(call: ir.Call) -> bool:
+def is_shaping(call: ir.Call) -> bool:
     return isinstance(call.function, ir.Attribute) and call.function.name in SHAPING | FREE_CALLS
 
 

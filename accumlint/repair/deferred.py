@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from accumlint.reading import ir
+from accumlint.reading.walk import walk
 from accumlint.repair.averaging import Averaging, place_gated
 from accumlint.repair.boundary import Window, events_of, find_optimizer
 from accumlint.repair.counts import Leaf, read_leaf
 from accumlint.repair.distributed import find_averaging
 from accumlint.repair.flow import Flow, is_name, other_uses, trace_flow, unscaled
 from accumlint.repair.helpers import lift_helper, read_masked
+from accumlint.repair.hidden import read_hidden, rewrite_beside
 from accumlint.repair.names import Names
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
 from accumlint.semantics.trace import BACKWARD, SCALE
 from accumlint.semantics.values import Site
+
+PLAIN = (ir.Name, ir.Call, ir.Attribute)
 
 
 def plan_weights(window: Window, draft: Draft, names: Names) -> Leaf:
@@ -35,6 +39,8 @@ def plan_weights(window: Window, draft: Draft, names: Names) -> Leaf:
 
 def _leaf(window: Window, flow: Flow, site: Site, draft: Draft, names: Names) -> Leaf:
     layout = window.layout
+    if site.hidden is not None and (flow.root.node == site.node or flow.born is not None):
+        return read_hidden(layout, site, flow.root)
     if flow.masked is not None:
         return read_masked(layout, site, flow.masked)
     if flow.root.node == site.node:
@@ -59,6 +65,9 @@ def _rewrite_loss(window: Window, flow: Flow, leaf: Leaf, counter: str, draft: D
         counted = names.free("batch_targets" if leaf.exact else "batch_weight")
     if rescaled:
         leaf.sum_text = f"{leaf.mean_text} * {counted}"
+    if uses and rescaled and leaf.declared:
+        rewrite_beside(window, flow, leaf, counter, counted, draft, names)
+        return
     root_start, root_end = layout.range(flow.root.node)
     lines = list(leaf.setup)
     count_lines = [f"{counted} = {leaf.count_text}", f"{counter} += {counted}"] if counted != counter else []
@@ -78,14 +87,16 @@ def _rewrite_loss(window: Window, flow: Flow, leaf: Leaf, counter: str, draft: D
                 draft.delete(link)
         return
     draft.before(flow.first, *lines, *count_lines)
-    inner = leaf.sum_text if not rescaled or flow.root is flow.core else f"({leaf.sum_text})"
+    bare = flow.root is flow.core and not _is_receiver(window, flow)
+    inner = leaf.sum_text if not rescaled or bare else f"({leaf.sum_text})"
     for division in flow.divided:
         if isinstance(division, ir.Augment):
             draft.delete(division)
             continue
         statement = layout.statement(division.node)
         left = division.left
-        if isinstance(statement, ir.Assign) and is_name(left, getattr(statement.targets[0], "id", "")):
+        renames = isinstance(statement, ir.Assign) and is_name(left, getattr(statement.targets[0], "id", ""))
+        if renames and statement is not flow.first:
             draft.delete(statement)
         else:
             _cut_division(layout, draft, division)
@@ -93,12 +104,23 @@ def _rewrite_loss(window: Window, flow: Flow, leaf: Leaf, counter: str, draft: D
         draft.put(root_start, root_end, inner)
 
 
+def _is_receiver(window: Window, flow: Flow) -> bool:
+    """Whether `.backward()` follows the root itself once the divisions are cut, with their parentheses."""
+    function = window.backward.function
+    if flow.first is not window.statement or not isinstance(function, ir.Attribute):
+        return False
+    if flow.root not in walk(function.value):
+        return False
+    cut = [division for division in flow.divided if isinstance(division, ir.Binary)]
+    return not cut or any(isinstance(division.left, PLAIN) for division in cut) or function.value is flow.root
+
+
 def _cut_division(layout: Layout, draft: Draft, division: ir.Binary) -> None:
     """Cut `/ K`; a plain name or call loses the parentheses around the quotient as well, at the start of a line."""
     keep_start, keep_end = layout.range(division.left.node)
     start, end = layout.range(division.node)
     text = layout.text
-    plain = isinstance(division.left, ir.Name | ir.Call | ir.Attribute)
+    plain = isinstance(division.left, PLAIN)
     alone = (
         text[start - 1] == "(" and text[end : end + 1] == ")" and text[: start - 1].rstrip(" \t").endswith(("\n", "\r"))
     )

@@ -19,7 +19,8 @@ class Flow:
 
     `root` is the expression of the birth (the loss call, or the call of the helper that holds it), `first` the
     statement that it is in, `links` the later statements that only divide or rename it, `divided` the divisions by
-    the number of steps, `names` what it is called on the way, `factored` that other factors are on the way.
+    the number of steps, `names` what it is called on the way, `factored` that other factors are on the way. `born` is
+    the statement that unpacks it from a result: `root` is then a use of its name.
     """
 
     root: ir.Expression
@@ -31,6 +32,7 @@ class Flow:
     names: list[str] = field(default_factory=list)
     factored: bool = False
     masked: ir.Binary | None = None
+    born: ir.Assign | None = None  # `loss, logits = model(...)`: `root` is then the first use of the name
 
 
 def by_steps(window: Window, form: Form) -> set[int]:
@@ -60,7 +62,11 @@ def trace_flow(window: Window, event: Event, site: Site) -> Flow:
         if not isinstance(expression, ir.Name):
             break
         flow.names.append(expression.id)
-        at, value = _assigned(window, flow, at, expression.id, divisions)
+        before = at
+        at, value = _assigned(window, flow, at, expression.id, divisions, site)
+        if flow.born is not None:
+            at = before
+            break
         flow.core = expression = value
         flow.first = at
     flow.root = expression
@@ -129,7 +135,7 @@ def _holds(expression: ir.Expression, site: Site) -> bool:
 
 
 def _assigned(
-    window: Window, flow: Flow, at: ir.Statement, name: str, divisions: set[int]
+    window: Window, flow: Flow, at: ir.Statement, name: str, divisions: set[int], site: Site
 ) -> tuple[ir.Statement, ir.Expression]:
     """The statement before `at` that gives `name` its value; divisions in place on the way are noted."""
     layout = window.layout
@@ -145,9 +151,17 @@ def _assigned(
             if reads or isinstance(_core(statement.value, divisions), ir.Name):
                 flow.links.append(statement)
             return statement, statement.value
+        if isinstance(statement, ir.Assign) and _unpacks(statement, site):
+            flow.born = statement
+            return statement, statement.value
         if any(isinstance(n, ir.Name) and n.id == name for s in walk(statement) for n in _targets(s)):
             raise Unplannable("the loss gets its value in a branch or together with others")
     raise Unplannable("the loss comes from outside this function")
+
+
+def _unpacks(statement: ir.Assign, site: Site) -> bool:
+    """Whether a statement takes a loss of a declared contract out of a result, together with others."""
+    return site.hidden is not None and any(target.node == site.node for target in statement.targets)
 
 
 def _core(expression: ir.Expression, divisions: set[int]) -> ir.Expression:
@@ -190,7 +204,7 @@ def _backwards(block: tuple[ir.Statement, ...]) -> Iterator[ir.Statement]:
 def other_uses(window: Window, flow: Flow) -> list[ir.Name]:
     """Where the loss is used for something else than its backward."""
     own: set[int] = set()
-    for statement in (flow.first, *flow.links):
+    for statement in (flow.first, *flow.links, *([flow.born] if flow.born is not None else [])):
         own |= {id(n) for n in walk(statement) if isinstance(n, ir.Name)}
     own |= {id(n) for n in walk(flow.argument)}
     scope = window.layout.module.body if window.function is None else window.function.body

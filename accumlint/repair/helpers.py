@@ -6,6 +6,7 @@ from accumlint.apis.language import Count
 from accumlint.reading import ir
 from accumlint.reading.walk import walk
 from accumlint.repair.counts import SHAPING, Leaf, read_leaf
+from accumlint.repair.hidden import read_hidden
 from accumlint.repair.names import Names
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
 from accumlint.semantics.values import Site
@@ -77,7 +78,10 @@ def lift_helper(
     if function.is_generator or function.is_async or function.decorators:
         raise Unplannable(f"`{called}` is no plain function")
     masked, removed = _return_path(layout, function, site, divisions)
-    leaf = read_masked(layout, site, masked) if masked is not None else read_leaf(layout, site, names)
+    if site.hidden is not None and isinstance(inner, ir.Attribute | ir.Subscript | ir.Call):
+        leaf = read_hidden(layout, site, inner)
+    else:
+        leaf = read_masked(layout, site, masked) if masked is not None else read_leaf(layout, site, names)
     if leaf.setup:
         raise Unplannable(f"the target of the loss in `{called}` is computed by a call")
     environment = _environment(layout, function, call)
@@ -86,7 +90,7 @@ def lift_helper(
     text = layout.source(call.node)
     lifted = Leaf(
         site, call, text, text, count, leaf.count, exact=leaf.exact, finite=leaf.finite,
-        arguments=leaf.arguments, elsewhere=list(leaf.elsewhere),
+        arguments=leaf.arguments, elsewhere=list(leaf.elsewhere), declared=leaf.declared,
     )  # fmt: skip
     if removed and not alone:
         raise Unplannable(f"`{called}` divides by the number of steps and is used elsewhere")

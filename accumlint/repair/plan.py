@@ -15,6 +15,7 @@ from accumlint.repair.counts import Leaf
 from accumlint.repair.deferred import plan_weights
 from accumlint.repair.distributed import multiply_by_ranks
 from accumlint.repair.flush import flush
+from accumlint.repair.hidden import notes_of
 from accumlint.repair.motion import divide_once, divide_too_little, move_parts
 from accumlint.repair.names import Names
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
@@ -96,7 +97,7 @@ def plan_all(module: Module, judged: Iterable[Judged], strategy: str = "deferred
                 continue
             plan, equal = candidate
             try:
-                assure_text(layout.text, module.filename, plan, equal=equal)
+                assure_text(layout.text, module.filename, plan, equal=equal, contracts=module.contracts)
             except NotAssured as problem:
                 reason = reason or f"the repair that was tried does not hold: {problem}"
                 continue
@@ -192,6 +193,7 @@ def _message(clauses: set[Clause], leaf: Leaf | None) -> str:
 
 
 def _notes(layout: Layout, leaf: Leaf | None) -> tuple[str, ...]:
-    if leaf is not None and "GradScaler" in layout.text:
-        return ("summed losses are larger than means: with fp16 a GradScaler settles at a smaller scale",)
-    return ()
+    if leaf is None:
+        return ()
+    scaler = "summed losses are larger than means: with fp16 a GradScaler settles at a smaller scale"
+    return (*notes_of(leaf), *([scaler] if "GradScaler" in layout.text else []))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from accumlint.apis.contracts import COUNT_OF
 from accumlint.apis.language import Count
 from accumlint.reading import ir
 from accumlint.semantics.base import Base
@@ -248,6 +249,12 @@ class Arithmetic(Base):
             separable=not coupled,
             text=value.path,
         )
+        if value.hidden is not None and value.hidden.may_be_loss:
+            contract = value.hidden.contract
+            for text in (contract.text, *contract.assumes):
+                self.assume(f"declared: {text}")
+            count = COUNT_OF[contract.counted]
+            site = replace(site, reduction=contract.reduction, count=count, hidden=value.hidden)
         form = Form(((site, ONE),), text=value.path)
         self.sites[id(value)] = (value, form)
         return form

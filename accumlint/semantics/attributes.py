@@ -25,6 +25,7 @@ from accumlint.semantics.values import (
     Stream,
     Super,
     Value,
+    hidden_part,
     path_of,
 )
 
@@ -220,7 +221,10 @@ class Machine(Effects):
                 self.objects[value.path] = owner
             return Opaque(path, modules=value.modules, kind="groups", source=owner, node=node)
         gradient = value.gradient and name not in _DETACHED
-        return Opaque(path, value.lineage, gradient, value.modules, value.facts, node, source=value.source)
+        hidden = hidden_part(value, name)
+        return Opaque(
+            path, value.lineage, gradient, value.modules, value.facts, node, source=value.source, hidden=hidden
+        )
 
 
 def _last_name(decorator: ir.Expression) -> str:

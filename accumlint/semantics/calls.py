@@ -6,12 +6,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from accumlint.apis.contracts import made_class
 from accumlint.apis.language import Role, Row
 from accumlint.reading import ir
 from accumlint.semantics.builtins import BUILTINS
 from accumlint.semantics.containers import call_container
 from accumlint.semantics.frames import Frame
-from accumlint.semantics.functions import OPTIMIZER, Arguments, Functions, losses_in
+from accumlint.semantics.functions import OPTIMIZER, Arguments, losses_in
+from accumlint.semantics.hidden import HiddenLosses
 from accumlint.semantics.numbers import Num
 from accumlint.semantics.roles import guess_class
 from accumlint.semantics.values import (
@@ -21,6 +23,7 @@ from accumlint.semantics.values import (
     Fact,
     Form,
     FunctionValue,
+    Hidden,
     Items,
     LibraryCall,
     Mapping,
@@ -42,7 +45,7 @@ _MASK_NAME = re.compile(r"mask|(pad|padding|loss|label|attention|attn|response|c
 _LOSS_WORDS = ("loss", "cross_entropy", "criterion", "nll", "kl_div")
 
 
-class Calls(Functions):
+class Calls(HiddenLosses):
     """Calls functions of the file, library rows, and the unknown."""
 
     def call_expression(self, node: ir.Call, frame: Frame) -> Value:
@@ -258,7 +261,9 @@ class Calls(Functions):
             facts |= {Fact("product", node)}
         if not lineage and self.loops and not isinstance(receiver, Object):
             lineage = self.draw_lineage(path)
-        return Opaque(path, lineage, gradient and not self.no_grad, modules, facts, node)
+        result = Opaque(path, lineage, gradient and not self.no_grad, modules, facts, node)
+        contract = self.contract_of_method(receiver, name, arguments)
+        return result if contract is None else self.declared_result(result, contract, node)
 
     def _may_compute(self, arguments: Arguments) -> bool:
         return any(lineage_of(value) for value in arguments.values)
@@ -286,6 +291,11 @@ class Calls(Functions):
 
     def call(self, callee: Value, arguments: Arguments, node: ir.NodeId, frame: Frame | None) -> Value:
         """Call a value."""
+        if isinstance(callee, FunctionValue | Object) and self.program.module.contracts:
+            contract = self.contract_of(callee, arguments, own=True)
+            if contract is not None:
+                result = self.call_unknown(callee, arguments, node)
+                return self.declared_result(result, contract, node)
         if isinstance(callee, FunctionValue):
             return self.call_function(callee, arguments, node)
         if isinstance(callee, ClassValue):
@@ -309,6 +319,9 @@ class Calls(Functions):
         row = registry.find(name)
         if row is not None:
             return self.perform(self.library_call(row, None, arguments, node, frame))
+        made = self._declared_call(name, arguments, node)
+        if made is not None:
+            return made
         followed = self.follow(name, frame)
         if followed is not None and not isinstance(followed, Canonical):
             return self.call(followed, arguments, node, frame)
@@ -316,6 +329,20 @@ class Calls(Functions):
         if registry.is_class(canonical):
             return Object(f"{canonical}@{node}", registry.role_of(canonical), canonical, node=node)
         return self._unknown_function(name, arguments, node)
+
+    def _declared_call(self, name: str, arguments: Arguments, node: ir.NodeId) -> Value:
+        """A call that a loss contract speaks of: of a function, or one that makes an instance of a class."""
+        made = made_class(name)
+        is_class = made != name or made.rpartition(".")[2][:1].isupper()
+        contract = self.contract_of(Canonical(made), arguments, own=not is_class)
+        if contract is None:
+            return None
+        if not is_class:
+            return self.declared_result(self._unknown_function(name, arguments, node), contract, node)
+        model = Object(f"{made.rpartition('.')[2]}@{node}", Role.MODEL, made, node=node)
+        model.modules = frozenset({model.path})
+        self.model_classes[model.path] = made
+        return model
 
     def _partial(self, arguments: Arguments, node: ir.NodeId) -> Value:
         function = arguments.positional[0]
@@ -403,7 +430,9 @@ class Calls(Functions):
         if isinstance(callee, Object) and callee.role is Role.WRAPPED_MODEL and not self.no_grad:
             self.forward_sync = self.sync
             self.trace.averaged = self.trace.averaged or callee.owner is None
-        return Opaque(path, lineage, gradient, modules, facts, node)
+        result = Opaque(path, lineage, gradient, modules, facts, node)
+        contract = self.contract_of(callee, arguments)
+        return result if contract is None else replace(result, hidden=Hidden(contract, node))
 
     def library_call(
         self, row: Row, receiver: Value, arguments: Arguments, node: ir.NodeId, frame: Frame | None

@@ -26,6 +26,7 @@ from accumlint.semantics.values import (
     Stream,
     Value,
     carries_gradient,
+    hidden_part,
     lineage_of,
     path_of,
 )
@@ -188,7 +189,8 @@ class Expressions(Comparisons):
         kind = "parameters" if isinstance(index, str) and index == "params" else ""
         modules = result.modules | (value.modules if isinstance(value, Opaque | Object) else frozenset())
         source = value.source if isinstance(value, Opaque) else None
-        return Opaque(path, lineage, gradient, modules, facts, node.node, kind=kind, source=source)
+        hidden = hidden_part(value, index)
+        return Opaque(path, lineage, gradient, modules, facts, node.node, kind=kind, source=source, hidden=hidden)
 
     def eval_slice(self, node: ir.Slice, frame: Frame) -> Value:
         def part(bound: ir.Expression | None) -> Value:

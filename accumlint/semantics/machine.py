@@ -96,6 +96,7 @@ class MachineState:
         self.fork = False  # whether the side that is not taken next holds a backward of its own
         self.streamed: set[str] = set()
         self.cut_into: dict[str, int] = {}  # the number of parts of data that was cut, by the key of its length
+        self.model_classes: dict[str, str] = {}  # the library class of a model, also after it was wrapped
         self.filled: set[str] = set()  # data whose selected elements were overwritten (`labels[pad] = -100`)
         self.sync_node: ir.NodeId = -1
         self.asked: set[str] = set()  # unknown collections whose length, or every element, was asked for

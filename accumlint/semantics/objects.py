@@ -36,6 +36,8 @@ class Objects(Gradients):
             modules = frozenset()  # the optimizer of a whole module of the file: it reaches every part
         name = canonical.rpartition(".")[2]
         made = Object(f"{name}@{call.node}", effect.role, canonical, of=of, node=call.node, modules=modules)
+        if effect.role is api.Role.MODEL:
+            self.model_classes[made.path] = canonical
         for key, operand in effect.attributes:
             made.attributes[key] = self.operand(operand, call)
         for name, value in call.bound.items():

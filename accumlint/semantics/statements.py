@@ -24,6 +24,7 @@ from accumlint.semantics.values import (
     Opaque,
     Value,
     carries_gradient,
+    hidden_part,
     lineage_of,
     path_of,
 )
@@ -123,7 +124,8 @@ class Statements(Branches):
             return self.opaque(path, value, node=node)
         result = self.opaque(path, value, node=node, gradient=carries_gradient(value))
         if isinstance(value, Opaque):
-            return Opaque(path, result.lineage, result.gradient, value.modules, value.facts, node)
+            hidden = hidden_part(value, place)
+            return Opaque(path, result.lineage, result.gradient, value.modules, value.facts, node, hidden=hidden)
         return result
 
     def set_attribute(self, receiver: Value, name: str, value: Value, node: ir.NodeId) -> None:

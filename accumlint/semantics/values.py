@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from accumlint.apis.language import Count, Role, Row
 from accumlint.reading import ir
+from accumlint.reading.contracts import LossContract
 from accumlint.semantics.numbers import Num
 
 if TYPE_CHECKING:
@@ -50,6 +51,20 @@ Facts: TypeAlias = frozenset[Fact]
 NO_FACTS: Facts = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """The result of a call that has a loss contract, or (`is_loss`) the loss in it; `call` is the call's node."""
+
+    contract: LossContract
+    call: ir.NodeId
+    is_loss: bool = False
+
+    @property
+    def may_be_loss(self) -> bool:
+        """Whether the value may be backpropagated as the loss that the contract speaks of."""
+        return self.is_loss or (self.contract.output is None and not self.contract.shipped)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Site:
     """One birth of a loss: which call, on which data, and what it divided by.
@@ -68,6 +83,7 @@ class Site:
     separable: bool = True
     arguments: tuple[tuple[str, str], ...] = ()  # parameter -> what was passed, as an access path
     text: str = ""
+    hidden: Hidden | None = None  # the contract that declares its reduction and count
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +147,7 @@ class Opaque:
     source: Object | None = None  # the parameters, optimizer or scaler that it belongs to
     depth: int = 0  # of nested `parts`
     points: tuple[bool | None, ...] | None = None  # a comparison of counts: its answer at each sample point
+    hidden: Hidden | None = None  # it is, or holds, a loss that a contract declares
 
     def __post_init__(self) -> None:
         if len(self.path) > LONGEST_PATH:
@@ -397,3 +414,14 @@ def path_of(value: Value) -> str:
     if isinstance(value, Stream):
         return f"iter({value.key})"
     return repr(value)
+
+
+def hidden_part(value: Value, part: object) -> Hidden | None:
+    """The mark of an attribute, a key or an index of a result, if the contract says that the loss stands there."""
+    if not isinstance(value, Opaque) or value.hidden is None or value.hidden.is_loss:
+        return None
+    if isinstance(part, SliceValue) and part.lower is None and part.step is None:
+        return value.hidden
+    if not isinstance(part, str | int) or not value.hidden.contract.is_loss(part):
+        return None
+    return replace(value.hidden, is_loss=True)
