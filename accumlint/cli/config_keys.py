@@ -107,7 +107,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "loss-contracts",
         Kind.CONTRACTS,
-        "For losses that are computed out of sight: the count that each one divides by (see below).",
+        "For losses that are computed out of sight: the count that each one divides by.",
         "{}",
         'loss-contracts = { "my_project.model.MaskedLM" = "(labels != -100).sum()" }',
     ),

@@ -87,7 +87,7 @@ def test_gitignore(run, folder: Path) -> None:
         ('strategy = ["x"]', "strategy: expected one of deferred, precount, not ['x']"),
         ("per-file-ignores = 3", "per-file-ignores: expected a table: file pattern"),
         ('per-file-ignores = { "a" = ["B1"] }', 'per-file-ignores."a": unknown rule code "B1"'),
-        ("loss-contracts = { a = 1 }", "loss-contracts: expected a table: callable pattern"),
+        ("loss-contracts = 3", "loss-contracts: expected a table: callable pattern"),
         ("select = [", "not valid TOML"),
     ],
 )
