@@ -223,14 +223,14 @@ def unprepared_schedule() -> Problem:
 
 SPECS["acc306_accelerate_unprepared"] = {"base": unprepared_schedule}
 
-# Not driven: more than one rank decides, or transformers' Trainer drives the loop.
+# Not driven here: more than one rank decides, or transformers' Trainer drives the loop.
 NOT_DRIVEN = {
-    "acc106_accelerate_gathered_count": "the fault needs two ranks",
-    "acc106_ddp_scale_grads": "the fault needs two ranks",
-    "acc308_flag_set_after_forward": "the fault needs two ranks",
-    "acc308_no_sync_wrong_modulo": "the fault needs two ranks",
-    "ok_ddp_precount_world_size": "needs two ranks",
-    "ok_fairseq_style_multiply_grads": "needs two ranks",
+    "acc106_accelerate_gathered_count": "driven on two ranks: rank_specs.py",
+    "acc106_ddp_scale_grads": "driven on two ranks: rank_specs.py",
+    "acc308_flag_set_after_forward": "driven on two ranks: rank_specs.py",
+    "acc308_no_sync_wrong_modulo": "driven on two ranks: rank_specs.py",
+    "ok_ddp_precount_world_size": "driven on two ranks: rank_specs.py",
+    "ok_fairseq_style_multiply_grads": "driven on two ranks: rank_specs.py",
     "acc105_declared_unused": "a loss of transformers' Trainer",
     "acc105_missing_argument": "a loss of transformers' Trainer",
     "ok_hf_num_items_in_batch": "a loss of transformers' Trainer",

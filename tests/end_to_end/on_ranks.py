@@ -7,11 +7,14 @@ A job names a module of this folder and a key of its `PROBLEMS`. With `world=1` 
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import os
 import pickle
 import socket
 import tempfile
 import warnings
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from unittest import mock
@@ -68,14 +71,37 @@ def _drive(rank: int, world: int, job: Job) -> Report:
         torch.manual_seed(100 + rank)  # the problem is the same on every rank, what is drawn in the script is not
         return problem
 
-    with mock.patch.dict(os.environ, ACCELERATE_USE_CPU="true"):
+    with mock.patch.dict(os.environ, ACCELERATE_USE_CPU="true"), _devices_on_cpu():
         _forget_accelerate()
         return drive(text, build, record=RankRecorder)
 
 
 def _forget_accelerate() -> None:
     """An Accelerator keeps its state in the process; each script makes its own."""
+    if importlib.util.find_spec("accelerate") is None:
+        return
     from accelerate.state import AcceleratorState, GradientState
 
     AcceleratorState._reset_state(reset_partial_state=True)
     GradientState._reset_state()
+
+
+class _CpuDDP(torch.nn.parallel.DistributedDataParallel):
+    """Takes the GPUs that a script names and uses none."""
+
+    def __init__(self, module: torch.nn.Module, device_ids: object = None, **kwargs: object) -> None:
+        super().__init__(module, **kwargs)
+
+
+@contextlib.contextmanager
+def _devices_on_cpu() -> Iterator[None]:
+    """`x.to(rank)` leaves x where it is."""
+
+    def staying(to: Callable[..., object]) -> Callable[..., object]:
+        return lambda self, *args, **kwargs: self if isinstance(args[0], int) else to(self, *args, **kwargs)
+
+    with contextlib.ExitStack() as stack:
+        for owner in (torch.Tensor, torch.nn.Module):
+            stack.enter_context(mock.patch.object(owner, "to", staying(owner.to)))
+        stack.enter_context(mock.patch.object(torch.nn.parallel, "DistributedDataParallel", _CpuDDP))
+        yield
