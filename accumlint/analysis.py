@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accumlint.findings import FileReport, Finding, Loop, LoopStatus, Problem
-from accumlint.reading.prefilter import may_train
+from accumlint.reading.prefilter import Gate, may_train, worth_reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -52,10 +52,11 @@ def check_source(source: SourceText | NotebookText, options: Options | None = No
         report.problems.append(Problem(source.filename, f"too large: {size:.1f} MB, the limit is {limit:.0f} MB"))
         return report
     data = source.text.encode("utf-8", "replace")
-    if not may_train(data) and not _imports_training(source.filename, data):
-        refused = _refused(source)
-        if refused is not None:
-            report.problems.append(refused)
+    words = may_train(data)
+    gate = _narrowed(source, data, words)
+    if not gate:
+        refused = _refused(source) if not words else None
+        report.problems += [] if refused is None else [refused]
         return report
     from accumlint.reading.read import ReadError, read_module
 
@@ -64,7 +65,7 @@ def check_source(source: SourceText | NotebookText, options: Options | None = No
     except ReadError as error:
         report.problems.append(Problem(source.filename, error.message, error.line, error.column))
         return report
-    judged = judge_module(module, report)
+    judged = judge_module(module, report) if gate & ~Gate.HEAD else []
     from accumlint.contract.class_rules import judge_classes
 
     violations = [violation for each in judged for violation in each.violations] + judge_classes(module)
@@ -74,6 +75,14 @@ def check_source(source: SourceText | NotebookText, options: Options | None = No
 
         attach_repairs(source, module, judged, report, strategy=options.strategy, confirm=options.confirm)
     return report
+
+
+def _narrowed(source: SourceText | NotebookText, data: bytes, words: Gate) -> Gate:
+    """What the file could hold by its syntax; a loop also where its backward is imported from its own project."""
+    gate = worth_reading(source.text, words) if words else words
+    if not gate & (Gate.LOOP | Gate.TRAINER) and _imports_training(source.filename, data):
+        gate |= Gate.LOOP
+    return gate
 
 
 def _imports_training(filename: str, data: bytes) -> bool:
@@ -87,14 +96,18 @@ def _imports_training(filename: str, data: bytes) -> bool:
 
 
 def _refused(source: SourceText | NotebookText) -> Problem | None:
-    """A file without a training loop is only parsed: one that cannot be parsed must not look like a clean one."""
-    import ast
+    """A file without a training loop is only parsed: one that cannot be parsed must not look like a clean one.
+
+    Making a table of its symbols costs half of `ast.parse`, which turns all that the parser saw into objects. It refuses
+    more than the parser does (a `nonlocal` in a module), so that what it refuses is read as any other file.
+    """
+    import symtable
     import warnings
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(source.text)
+            symtable.symtable(source.text, source.filename, "exec")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         from accumlint.reading.read import ReadError, read_module
 

@@ -6,21 +6,24 @@ imported or run. What is read is bounded: a module that is large, or one of too 
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
+from accumlint.reading.footprint import ABSENT, Footprint, current, digest, names_in, names_state, recorded, root_of
 from accumlint.reading.program import Module, Span
 from accumlint.reading.read import ReadError, read_module
 
+T = TypeVar("T")
 MODULES = 300
 LARGEST = 400_000
 FOREIGN = 10_000_000
 """Node ids of followed modules start here, each module a `FOREIGN` further: ids of the checked file stay below."""
 
-_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
 _IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import|import[ \t]+([.\w]+))", re.MULTILINE)
 IMPORT_DEPTH = 2
 _EVENTS = (b"backward", b"zero_grad", b"clip_grad", b"unscale", b"no_sync", b"scale_grads", b"multiply_grads")
@@ -28,19 +31,9 @@ _WORTH = (b"loss", b"backward", b"optim", b"DataLoader", b"Dataset")
 
 
 def find_root(filename: str) -> Path | None:
-    """The nearest folder upwards that looks like a project, else the one that holds the file's top package.
-
-    None for a file that is not there."""
+    """The root of the project that a file belongs to; None for a file that is not there."""
     path = Path(filename)
-    if not path.is_file():
-        return None
-    folder = path.resolve().parent
-    for candidate in (folder, *folder.parents):
-        if any((candidate / mark).exists() for mark in _MARKS):
-            return candidate
-    while (folder / "__init__.py").is_file() and folder.parent != folder:
-        folder = folder.parent
-    return folder
+    return root_of(path.resolve().parent) if path.is_file() else None
 
 
 @lru_cache(maxsize=2)
@@ -52,7 +45,14 @@ def open_project(root: Path) -> Project:
 def project_of(filename: str) -> Project | None:
     """The project that a file belongs to, for following names into its other files."""
     root = find_root(filename)
-    return None if root is None else open_project(root)
+    footprint = current()
+    if footprint is not None:
+        footprint.root = None if root is None else str(root)
+    if root is None:
+        return None
+    project = open_project(root)
+    project.begin()
+    return project
 
 
 class Unplaced:
@@ -67,17 +67,33 @@ class Unplaced:
 
 @dataclass(eq=False)
 class Project:
-    """The modules of one project that its files may follow; each is read once a run, and only its IR is kept."""
+    """The modules of one project that its files may follow; each is read once, and only its IR is kept.
+
+    What a check may follow is bounded for each checked file, and not for the run: a result must not depend on which
+    other files were checked before it. `begin` starts a file. Whatever is looked at goes into the footprint of the
+    check, also where the answer is remembered.
+    """
 
     root: Path
     _modules: dict[Path, Module | None] = field(default_factory=dict)
-    _resolved: dict[tuple[str, str], tuple[Module, str] | None] = field(default_factory=dict)
-    _training: dict[Path, bool] = field(default_factory=dict)
+    _states: dict[Path, str] = field(default_factory=dict)
+    _names: dict[str, tuple[frozenset[str], str]] = field(default_factory=dict)
+    _answers: dict[tuple[object, ...], tuple[object, Footprint]] = field(default_factory=dict)
+    _followed: set[Path] = field(default_factory=set)
     _count: int = 0
+
+    def begin(self) -> None:
+        """A new file is checked: its bounds are its own, and what others followed goes when it becomes too much."""
+        self._followed = set()
+        if len(self._modules) > MODULES:
+            self._modules.clear()
 
     def imports_training(self, filename: str, data: bytes) -> bool:
         """Whether a file (its bytes) imports a module of the project that holds a backward."""
-        return any(b"backward" in _bytes_of(path) for path in self._imported_by(Path(filename).resolve(), data))
+        return any(self._holds_backward(path) for path in self._imported_by(Path(filename).resolve(), data))
+
+    def _holds_backward(self, path: Path) -> bool:
+        return self._once(("backward", path), lambda: b"backward" in self._bytes_of(path))
 
     def may_train(self, target: str, importer: str) -> bool:
         """Whether the module that a dotted target is in touches gradients or optimizers, or imports one that does.
@@ -87,15 +103,13 @@ class Project:
         return placed is not None and self._touches_training(placed[0], IMPORT_DEPTH)
 
     def _touches_training(self, path: Path, depth: int) -> bool:
-        known = self._training.get(path)
-        if known is None:
-            self._training[path] = False  # what a module that imports itself adds
-            data = _bytes_of(path)
-            known = any(word in data for word in _EVENTS) or (b"optim" in data and b".step(" in data)
-            if not known and depth:
-                known = any(self._touches_training(other, depth - 1) for other in self._imported_by(path, data))
-            self._training[path] = known
-        return known
+        return self._once(("training", path, depth), lambda: self._looks_like_training(path, depth))
+
+    def _looks_like_training(self, path: Path, depth: int) -> bool:
+        data = self._bytes_of(path)
+        if any(word in data for word in _EVENTS) or (b"optim" in data and b".step(" in data):
+            return True
+        return depth > 0 and any(self._touches_training(other, depth - 1) for other in self._imported_by(path, data))
 
     def _imported_by(self, path: Path, data: bytes) -> Iterator[Path]:
         """The files of the project's modules that the text of a file imports, without parsing it."""
@@ -106,24 +120,19 @@ class Project:
 
     def resolve(self, target: str, importer: str) -> tuple[Module, str] | None:
         """The module that a dotted target is in, and the name in it; None where it is not the project's."""
-        key = (target, importer)
-        if key not in self._resolved:
-            self._resolved[key] = self._resolve(target, importer)
-        return self._resolved[key]
-
-    def _resolve(self, target: str, importer: str) -> tuple[Module, str] | None:
         placed = self._place(target, importer)
         module = None if placed is None else self.module(placed[0])
         return None if module is None or placed is None else (module, placed[1])
 
     def _place(self, target: str, importer: str) -> tuple[Path, str] | None:
         """The file that a dotted target is in, and the rest of the name, which is a name in it."""
-        base = Path(importer).resolve()
+        return self._once(("place", target, importer), lambda: self._find_place(target, Path(importer).resolve()))
+
+    def _find_place(self, target: str, base: Path) -> tuple[Path, str] | None:
         if not target.startswith(".") and not self._is_own(target.partition(".")[0], base):
             return None
-        parts = target.split(".")
         dots = len(target) - len(target.lstrip("."))
-        rest = [part for part in parts if part]
+        rest = [part for part in target.split(".") if part]
         for length in range(len(rest), 0, -1):
             path = self.locate("." * dots + ".".join(rest[:length]), base)
             if path is not None and path != base:
@@ -132,45 +141,55 @@ class Project:
 
     def _is_own(self, top: str, importer: Path) -> bool:
         """Whether the first part of a dotted name is there at all: most imports are a library's."""
-        folders = (importer.parent, self.root, self.root / "src")
-        return any((folder / top).is_dir() or (folder / f"{top}.py").is_file() for folder in folders)
+        return any(not {f"{top}/", f"{top}.py"}.isdisjoint(self._names_in(each)) for each in self._folders(importer))
+
+    def _folders(self, importer: Path) -> tuple[str, str, str]:
+        """Where an absolute import may start."""
+        return str(importer.parent), str(self.root), os.path.join(self.root, "src")
 
     def locate(self, dotted: str, importer: Path) -> Path | None:
         """The file of a module by its dotted name, relative (leading dots) or seen from the root or the importer."""
         dots = len(dotted) - len(dotted.lstrip("."))
         parts = [part for part in dotted.split(".") if part]
+        if not parts:
+            return None
         if dots:
             folder = importer.parent
             for _ in range(dots - 1):
                 folder = folder.parent
-            folders = [folder]
-        else:
-            folders = [importer.parent, self.root, self.root / "src"]
-        for folder in folders:
-            found = self._file_of(folder.joinpath(*parts)) if parts else None
-            if found is not None:
-                return found
-        return None
+            return self._file_of(str(folder), parts)
+        found = (self._file_of(folder, parts) for folder in self._folders(importer))
+        return next((path for path in found if path is not None), None)
 
-    def _file_of(self, path: Path) -> Path | None:
-        for candidate in (path.with_name(f"{path.name}.py"), path / "__init__.py"):
-            try:
-                resolved = candidate.resolve()
-                if resolved.is_file() and resolved.is_relative_to(self.root):
-                    return resolved
-            except (OSError, ValueError):
+    def _file_of(self, folder: str, parts: list[str]) -> Path | None:
+        for part in parts[:-1]:
+            if f"{part}/" not in self._names_in(folder):
                 return None
+            folder = os.path.join(folder, part)
+        names = self._names_in(folder)
+        candidates = [os.path.join(folder, f"{parts[-1]}.py")] if f"{parts[-1]}.py" in names else []
+        package = os.path.join(folder, parts[-1])
+        if f"{parts[-1]}/" in names and "__init__.py" in self._names_in(package):
+            candidates.append(os.path.join(package, "__init__.py"))
+        for candidate in candidates:
+            resolved = Path(os.path.realpath(candidate))
+            if resolved.is_relative_to(self.root):
+                return resolved
         return None
 
     def module(self, path: Path) -> Module | None:
         """A module of the project, read once; None for one that is large, unreadable, or says nothing of training."""
+        if path not in self._followed and len(self._followed) >= MODULES:
+            return None
+        self._followed.add(path)
         if path not in self._modules:
             self._modules[path] = self._read(path)
+        self._look_at(path)
         return self._modules[path]
 
     def _read(self, path: Path) -> Module | None:
-        data = _bytes_of(path)
-        if self._count >= MODULES or not data or len(data) > LARGEST or not any(word in data for word in _WORTH):
+        data = self._bytes_of(path)
+        if not data or len(data) > LARGEST or not any(word in data for word in _WORTH):
             return None
         self._count += 1
         try:
@@ -180,9 +199,45 @@ class Project:
         except (UnicodeDecodeError, ReadError):
             return None
 
+    # ------------------------------------------------------------------------------------------ the footprint
 
-def _bytes_of(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
+    def _once(self, question: tuple[object, ...], answer: Callable[[], T]) -> T:
+        """The answer to a question, found once; each check that asks has looked at what the answer rests on."""
+        if question not in self._answers:
+            with recorded() as footprint:
+                found = answer()
+            self._answers[question] = found, footprint
+        known, footprint = self._answers[question]
+        asking = current()
+        if asking is not None:
+            asking.folders.update(footprint.folders)
+            asking.files.update(footprint.files)
+        return known  # type: ignore[return-value]
+
+    def _names_in(self, folder: str) -> frozenset[str]:
+        """The names of a folder below the root; another one is never looked into."""
+        if not Path(os.path.realpath(folder)).is_relative_to(self.root):
+            return frozenset()
+        if folder not in self._names:
+            names = names_in(folder)
+            self._names[folder] = names, names_state(names)
+        names, state = self._names[folder]
+        footprint = current()
+        if footprint is not None:
+            footprint.folders[folder] = state
+        return names
+
+    def _bytes_of(self, path: Path) -> bytes:
+        try:
+            data = path.read_bytes()
+            self._states[path] = digest(data)
+        except OSError:
+            data = b""
+            self._states[path] = ABSENT
+        self._look_at(path)
+        return data
+
+    def _look_at(self, path: Path) -> None:
+        footprint = current()
+        if footprint is not None:
+            footprint.files[str(path)] = self._states[path]
