@@ -98,8 +98,8 @@ def _imports_training(filename: str, data: bytes) -> bool:
 def _refused(source: SourceText | NotebookText) -> Problem | None:
     """A file without a training loop is only parsed: one that cannot be parsed must not look like a clean one.
 
-    Making a table of its symbols costs half of `ast.parse`, which turns all that the parser saw into objects. It refuses
-    more than the parser does (a `nonlocal` in a module), so that what it refuses is read as any other file.
+    Making a table of its symbols costs half of `ast.parse`, which turns all that the parser saw into objects. It
+    refuses more than the parser does (a `nonlocal` in a module), so what it refuses is read as any other file.
     """
     import symtable
     import warnings

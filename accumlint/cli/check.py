@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from accumlint.cli import known, output
+from accumlint.cli.cache import open_cache
 from accumlint.cli.errors import CLEAN, ERROR, FINDINGS
 from accumlint.cli.inputs import STDIN, Inputs, find_inputs
 from accumlint.cli.progress import with_progress
 from accumlint.cli.settings import Settings, gather
 from accumlint.cli.show import settings_text
-from accumlint.cli.workers import process_all
+from accumlint.cli.workers import process_cached
 from accumlint.report.model import Run
 
 
@@ -29,7 +30,7 @@ def check(flags: Mapping[str, Any]) -> int:
     baseline = known.read(settings)
     run = Run(problems=list(inputs.problems))
     changed = 0
-    results = process_all(inputs.files, settings, flags["jobs"])
+    results = process_cached(inputs.files, settings, flags["jobs"], open_cache(settings))
     for outcome in with_progress(results, inputs.files, not settings.quiet):
         if outcome.file is not None:
             run.files.append(outcome.file)

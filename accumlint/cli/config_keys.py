@@ -132,6 +132,13 @@ KEYS: tuple[Key, ...] = (
         "unset",
         'baseline = ".accumlint-baseline.json"',
     ),
+    Key(
+        "cache-dir",
+        Kind.TEXT,
+        "The folder of the cache, inside of the project.",
+        '".accumlint_cache"',
+        'cache-dir = ".cache/accumlint"',
+    ),
 )
 
 BY_NAME: dict[str, Key] = {key.name: key for key in KEYS}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from accumlint.cli.errors import UsageError
 from accumlint.cli.settings import Settings
 from accumlint.findings import Problem
+from accumlint.reading.footprint import digest
 from accumlint.source.discover import DEFAULT_EXCLUDE, PathProblem, Selection, discover
 from accumlint.source.notebook import read_bytes, read_path
 from accumlint.source.text import SourceText
@@ -31,6 +33,11 @@ class Input:
     def read(self) -> SourceText:
         """Raises SourceError, or NotPythonError for a notebook of another language."""
         return read_path(self.path) if self.data is None else read_bytes(self.shown, self.data)
+
+    def key(self, data: bytes) -> str:
+        """What the cache finds a result by: the absolute path, the name that is shown, and the bytes."""
+        names = f"{os.path.abspath(self.path)}\0{self.shown}\0".encode("utf-8", "surrogateescape")
+        return digest(names + data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from accumlint.cli.fixing import repair
 from accumlint.cli.inputs import Input
 from accumlint.cli.settings import Settings
 from accumlint.findings import Problem
+from accumlint.reading.footprint import Footprint, recorded
 from accumlint.report.model import CheckedFile
 from accumlint.source.notebook import NotPythonError, read_bytes
 from accumlint.source.suppressions import add_noqa
@@ -25,6 +26,8 @@ class Outcome:
     file: CheckedFile | None
     changed: bool = False  # was changed, or would be by what --diff shows
     stdout: bytes = b""  # a diff, or the repaired stdin
+    key: str = ""  # what the cache keeps it under, "" if it does not
+    footprint: Footprint | None = None  # what the check looked at beside the file
 
 
 def process(found: Input, settings: Settings) -> Outcome:
@@ -47,7 +50,9 @@ def _process(found: Input, settings: Settings) -> Outcome:
     if settings.flags["add_noqa"]:
         return _add_noqa(source, found, settings)
     if not settings.fix and not settings.diff:
-        return Outcome(check_text(source, found.shown, found.path, settings))
+        with recorded() as footprint:
+            file = check_text(source, found.shown, found.path, settings)
+        return Outcome(file, key="" if found.is_stdin else found.key(source.data), footprint=footprint)
     repaired = repair(source, found.shown, found.path, settings)
     file, new = repaired.file, repaired.source
     changed = new.data != source.data

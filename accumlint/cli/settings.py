@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,9 @@ from accumlint.cli.rules import default_codes, known_codes
 from accumlint.cli.selection import Layer, PerFileIgnores, check_prefixes, choose
 from accumlint.reading.contracts import LossContract
 from accumlint.report.formats import FORMATS
+
+CACHE = ".accumlint_cache"
+CACHE_VARIABLE = "ACCUMLINT_CACHE_DIR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class Settings:
     baseline: Path | None
     root: Path
     config_file: Path | None
+    cache_dir: Path | None = None  # None: no cache
     verbose: int = 0
     quiet: int = 0
     flags: Mapping[str, Any] = field(default_factory=dict)
@@ -66,6 +71,8 @@ NO_FLAGS: Mapping[str, Any] = {
     **dict.fromkeys(("exclude", "extend_exclude", "paths", "select", "extend_select", "ignore"), ()),
     **dict.fromkeys(("diff", "confirm", "exit_zero", "exit_non_zero_on_fix", "statistics", "add_noqa"), False),
     **dict.fromkeys(("show_files", "show_settings", "write_baseline", "isolated"), False),
+    "no_cache": True,
+    "cache_dir": None,
     **dict.fromkeys(("verbose", "quiet"), 0),
 }
 """The flags of `check` where none is given, for the faces that have no command line."""
@@ -104,6 +111,7 @@ def gather(flags: Mapping[str, Any]) -> Settings:
         baseline=configuration.root / baseline if baseline and not flags["baseline"] else _path(baseline),
         root=configuration.root,
         config_file=configuration.path,
+        cache_dir=None if flags["no_cache"] else cache_folder(flags["cache_dir"], configuration),
         verbose=flags["verbose"],
         quiet=flags["quiet"],
         flags=flags,
@@ -123,6 +131,22 @@ CONFLICTS = {
     "add_noqa": ("fix", "diff", "write_baseline"),
     "write_baseline": ("diff",),
 }
+
+
+def cache_folder(flag: str | None, configuration: Configuration) -> Path:
+    """The folder of the cache: the flag, then the environment, then the configuration, then `.accumlint_cache`.
+
+    Raises UsageError for a configuration that leads out of its project: what is checked must not say where to write.
+    """
+    given = flag or os.environ.get(CACHE_VARIABLE)
+    if given:
+        return Path(given)
+    root = configuration.root.resolve()
+    named: str = configuration.get("cache-dir", CACHE)
+    folder = root / named
+    if not folder.resolve().is_relative_to(root):
+        raise UsageError(f'{configuration.path}: cache-dir: "{named}" is not inside of {root}')
+    return folder
 
 
 def _configuration(flags: Mapping[str, Any], known: frozenset[str]) -> Configuration:

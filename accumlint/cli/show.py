@@ -25,6 +25,7 @@ def settings_text(settings: Settings) -> str:
         "extend-safe-fixes": sorted(settings.safe_codes),
         "extend-unsafe-fixes": sorted(settings.unsafe_codes),
         "baseline": settings.baseline or "none",
+        "cache-dir": settings.cache_dir or "none",
     }
     return "".join(f"{name} = {_value(value)}\n" for name, value in shown.items())
 

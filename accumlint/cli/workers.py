@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import repeat
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.context import BaseContext
 
+from accumlint.cli.cache import Cache
 from accumlint.cli.inputs import Input
 from accumlint.cli.processing import Outcome, process
 from accumlint.cli.settings import Settings
@@ -22,7 +23,29 @@ PATIENCE = 1.5  # seconds of work in this process before others are started
 FEWEST = 8  # files that must be left for it
 
 
-def process_all(inputs: Sequence[Input], settings: Settings, jobs: int | None) -> Iterator[Outcome]:
+def process_cached(
+    inputs: Sequence[Input], settings: Settings, jobs: int | None, cache: Cache | None
+) -> Iterator[Outcome]:
+    """As `process_all`, but the cache answers for what it knows; the rest is kept, also of a run that breaks off."""
+    if cache is None:
+        yield from process_all(inputs, settings, jobs)
+        return
+    known = [cache.look_up(found) for found in inputs]
+    fresh = process_all([found for found, hit in zip(inputs, known, strict=True) if hit is None], settings, jobs)
+    try:
+        for hit in known:
+            if hit is not None:
+                yield hit
+                continue
+            outcome = next(fresh)
+            cache.keep(outcome)
+            yield outcome
+    finally:
+        fresh.close()
+        cache.save()
+
+
+def process_all(inputs: Sequence[Input], settings: Settings, jobs: int | None) -> Generator[Outcome, None, None]:
     """The outcomes in the order of the inputs. `jobs` 1 starts no process; None starts one a core if it is worth it."""
     begin = time.monotonic()
     done = 0

@@ -54,12 +54,14 @@ def run(folder: Path) -> Runner:
     ) -> Result:
         start = [sys.executable, str(FAKE)] if fake and not module else [sys.executable, "-m", module or "accumlint"]
         data = stdin.encode() if isinstance(stdin, str) else stdin
+        # What the stand-in finds must not be found again by the real engine.
+        kept = {"ACCUMLINT_CACHE_DIR": str(folder.parent / "of_the_stand_in")} if fake and not module else {}
         done = subprocess.run(
             [*(prefix or []), *start, *arguments],
             input=data,
             capture_output=True,
             cwd=folder,
-            env=_environment(env or {}),
+            env=_environment({**kept, **(env or {})}),
             timeout=120,
             check=False,
             preexec_fn=limit_memory,

@@ -10,6 +10,7 @@ breaks the file.
 from __future__ import annotations
 
 import ast
+import os
 import re
 import sys
 
@@ -36,6 +37,9 @@ REPLACEMENTS = {"endless": "acc301_endless", "broken": "good(("}
 def check_source(source: SourceText, options: Options | None = None) -> FileReport:
     options = options or Options()
     report = FileReport(source.filename)
+    if os.environ.get("ACCUMLINT_FAKE_LOG"):  # which files were asked for
+        with open(os.environ["ACCUMLINT_FAKE_LOG"], "a") as log:
+            log.write(f"{source.filename}\n")
     try:
         ast.parse(source.text)
     except SyntaxError as error:
