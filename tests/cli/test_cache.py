@@ -298,7 +298,8 @@ def test_two_runs_at_once_keep_both_results(run, folder: Path) -> None:
 def full_result() -> Result:
     span = Span(3, 4, 5, 6)
     measure = Measure(Check.EXECUTED, 2e-16, 1e-12, None, ((2, 5), (0, 3)), 7, "torch")
-    certificate = Certificate(frozenset({Check.PROVED, Check.EXECUTED}), True, ("a",), ("b",), (measure,), "", ("c",))
+    discharged = frozenset({Check.PROVED, Check.EXECUTED})
+    certificate = Certificate(discharged, assumptions=("a",), missing=("b",), measures=(measure,), notes=("c",))
     fix = Fix("Weight", (Edit(span, "x\ny"), Edit(Span(9, 0, 9, 0), "")), certificate, "precount")
     finding = Finding(
         "ACC101", "equal", "m", "f.py", span, "h", "proved", (("r", span), ("q", None)), ("z",), fix, "", {"k": "v"}
