@@ -220,7 +220,7 @@ def _identity(settings: Settings) -> str:
             os.path.abspath(settings.root),
             settings.repairs,
             settings.strategy,
-            dict(settings.loss_contracts),
+            repr(settings.loss_contracts),
         ]
     )
 
