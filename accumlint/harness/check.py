@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,20 +10,20 @@ from typing import Any
 import torch
 
 from accumlint.harness.clips import guess_max_norm
+from accumlint.harness.deadline import Deadline
 from accumlint.harness.errors import (
     ControlFailedError,
-    EqualCountsError,
     HarnessError,
     NeverSteppedError,
-    NonFiniteError,
     TrainingLoopError,
 )
+from accumlint.harness.forced import force
+from accumlint.harness.inputs import check_reference, find_untested, get_used_dtype, read_counts
 from accumlint.harness.judge import Expectation, Judgement, judge
-from accumlint.harness.precision import PrecisionWatch, choose_tolerance, least_precise
+from accumlint.harness.precision import choose_tolerance
 from accumlint.harness.recorder import Recorder
-from accumlint.harness.reference import Count, LossSum, full_batch_gradient, read_count, scalar_loss
+from accumlint.harness.reference import Count, LossSum, read_count, scalar_loss
 from accumlint.harness.report import Fault, FaultKind, Report
-from accumlint.harness.tolerances import l2_norm
 from accumlint.harness.twin import MakeOptimizer, Twin, cast_data, find_coupling, make_deterministic, make_twin
 
 Train = Callable[[Any, Any, torch.optim.Optimizer], Any]
@@ -48,6 +47,7 @@ def accumcheck(
     seed: int = 0,
     timeout: float | None = 120.0,
     max_backwards: int | None = None,
+    force_cases: bool = True,
     world_size: int = 1,
     wrap: str = "ddp",
 ) -> Report:
@@ -59,8 +59,10 @@ def accumcheck(
     optimizer of this very model, which is copied with it. `max_norm`, `norm_type` and `clip_value` say how the loop
     clips; a clip by `torch.nn.utils` is noticed without them. Model and floating-point data are cast to `dtype` (None:
     left as they are). `merge(microbatches)` makes one batch of several, to see whether the loss couples samples;
-    without it, concatenation along dimension 0 is tried. With `world_size` > 1 the loop runs on that many gloo
-    processes, each with its own `microbatches[rank]`; `wrap` is "ddp", "fsdp2" or "none" (see `ranks`).
+    without it, concatenation along dimension 0 is tried. If no microbatch is without targets, or all windows are full,
+    the loop also runs on microbatches that have such (`force_cases=False`: it does not). With `world_size` > 1 it runs
+    on that many gloo processes, each with its own `microbatches[rank]`; `wrap` is "ddp", "fsdp2" or "none" (see
+    `ranks`).
 
     Returns a `Report`; `report.equivalent` is the verdict. Raises a `HarnessError` if there can be none: equal counts,
     a model that cannot be copied, a reference that is NaN, a loop that raises, never steps or does not end.
@@ -70,8 +72,9 @@ def accumcheck(
 
         return check_ranks(
             train, model, microbatches, loss_sum=loss_sum, count=count, optimizer=optimizer,
-            accumulation_steps=accumulation_steps, max_norm=max_norm, dtype=dtype, tolerance=tolerance, seed=seed,
-            timeout=timeout, world_size=world_size, wrap=wrap,
+            accumulation_steps=accumulation_steps, max_norm=max_norm, norm_type=norm_type, clip_value=clip_value,
+            dtype=dtype, tolerance=tolerance, merge=merge, seed=seed, timeout=timeout, max_backwards=max_backwards,
+            world_size=world_size, wrap=wrap,
         )  # fmt: skip
     if accumulation_steps is not None and accumulation_steps < 1:
         raise HarnessError(f"accumulation_steps must be at least 1, not {accumulation_steps}")
@@ -79,11 +82,11 @@ def accumcheck(
     counts = read_counts(data, count)
     limit = max_backwards or 100 + 50 * len(data)
 
-    def run(loop: Train, scale: float = 1.0) -> Recorder:
+    def run(loop: Train, scale: float = 1.0, given: Sequence[Any] = data) -> Recorder:
         twin = make_twin(model, optimizer, dtype)
         make_deterministic(twin, data, loss_sum, count)
-        recorder = Recorder(twin.model, scale=scale, max_backwards=limit, timeout=timeout)
-        run_loop(loop, recorder, twin, data, seed)
+        recorder = Recorder(twin.model, scale=scale, max_backwards=limit)
+        run_loop(loop, recorder, twin, given, seed, timeout)
         return recorder
 
     probe = make_twin(model, optimizer, dtype)
@@ -119,6 +122,9 @@ def accumcheck(
         second = judge(run(train, again), probe.model, expectation)
         judged = judged.behind_clip(second) if again < 1 else judged.joined(second)
     faults = list(judged.faults)
+    forced = force(data, counts, steps, probe.model, loss_sum, count) if force_cases and not faults else None
+    if forced is not None:
+        faults += check_forced(*forced, lambda given: run(train, given=given), probe.model, expectation, untested)
     coupled = find_coupling(probe, data, loss_sum, count, merge)
     faults += judge_coupling(*coupled, tolerance=base, untested=untested)
     control_error = run_control(run, probe.model, expectation)
@@ -140,60 +146,20 @@ def accumcheck(
     )
 
 
-def read_counts(microbatches: Sequence[Any], count: Count) -> list[float]:
-    """Return the counts; raises if they are no counts, or so equal that a wrong weighting would pass."""
-    if not microbatches:
-        raise HarnessError("no microbatches were given")
-    try:
-        counts = [read_count(count, microbatch) for microbatch in microbatches]
-    except Exception as error:
-        raise HarnessError(f"count(microbatch) raised {type(error).__name__}: {error}") from error
-    if any(not math.isfinite(n) or n < 0 for n in counts):
-        raise HarnessError(f"counts must be finite and not negative: {counts}")
-    if sum(counts) == 0:
-        raise NonFiniteError("no microbatch has a valid target: there is nothing to compare")
-    if len({n for n in counts if n > 0}) == 1 and len(counts) > 1:
-        raise EqualCountsError(
-            f"every microbatch with targets has the same count, {max(counts):g}: a loop that weights microbatches "
-            "equally would pass; give microbatches with different numbers of valid targets, one of them without any"
-        )
-    return counts
-
-
-def check_reference(
-    twin: Twin, data: Sequence[Any], counts: Sequence[float], loss_sum: LossSum, count: Count
-) -> PrecisionWatch:
-    """Raise if the reference cannot be computed, is not finite, or is zero; return how precise it is."""
-    watch = PrecisionWatch()
-    try:
-        with watch:
-            gradient = full_batch_gradient(twin.model, data, loss_sum, count)
-        for k, microbatch in enumerate(data):
-            loss = float(scalar_loss(loss_sum, twin.model, microbatch).detach())
-            if not math.isfinite(loss):
-                hint = "; it has no target: use a sum, not a mean" if counts[k] == 0 else ""
-                raise NonFiniteError(f"loss_sum of microbatch {k} is {loss}{hint}")
-    except HarnessError:
-        raise
-    except Exception as error:
-        raise HarnessError(f"loss_sum(model, microbatch) failed: {type(error).__name__}: {error}") from error
-    norm = l2_norm(gradient)
-    if not math.isfinite(norm) or norm == 0:
-        raise NonFiniteError(f"the full-batch gradient has norm {norm}: there is nothing to compare")
-    return watch
-
-
-def run_loop(loop: Train, recorder: Recorder, twin: Twin, data: Sequence[Any], seed: int) -> None:
+def run_loop(
+    loop: Train, recorder: Recorder, twin: Twin, data: Sequence[Any], seed: int, timeout: float | None
+) -> None:
     """Run the loop on its own list; raises what the harness raises, or TrainingLoopError for all else."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
-            with recorder.recording(loop):
+            with Deadline(timeout), recorder.recording(loop):
                 loop(twin.model, copy.deepcopy(list(data)), twin.optimizer)  # it may change its data in place
         except HarnessError:
             raise
         except (Exception, SystemExit) as error:
             raise TrainingLoopError(f"the loop raised {type(error).__name__}: {error}") from error
+    recorder.raise_refused()
     recorder.finish()
     if not recorder.steps:
         raise NeverSteppedError(
@@ -220,22 +186,28 @@ def infer_accumulation_steps(recorder: Recorder, microbatches: int, assumptions:
     return longest
 
 
-def get_used_dtype(model: torch.nn.Module) -> torch.dtype:
-    """Return the lowest precision among the trainable parameters."""
-    return least_precise(p.dtype for p in model.parameters() if p.requires_grad)
+FORCED = {"without targets": "without a valid target", "partial window": "no partial window"}
 
 
-def find_untested(counts: Sequence[float], steps: int) -> list[str]:
-    untested = []
-    if 0 not in counts:
-        untested.append("no microbatch without a valid target was given")
-    if len(counts) % steps == 0:
-        untested.append(f"no partial window: {len(counts)} microbatches are whole windows of {steps}")
-    for start in range(0, len(counts), steps):
-        window = [n for n in counts[start : start + steps] if n > 0]
-        if len(window) > 1 and len(set(window)) == 1:
-            untested.append(f"the counts of microbatches {start}-{start + len(window) - 1} are equal")
-    return untested
+def check_forced(
+    data: list[Any],
+    done: str,
+    run: Callable[[list[Any]], Recorder],
+    model: torch.nn.Module,
+    expectation: Expectation,
+    untested: list[str],
+) -> list[Fault]:
+    """Run the loop on microbatches that hold what the given ones lack; `untested` loses what this shows."""
+    counts = [read_count(expectation.count, microbatch) for microbatch in data]
+    try:
+        recorder = run(data)
+    except HarnessError as error:  # it may know its own data in other ways
+        untested.append(f"{done}: on data with that, {error}")
+        return []
+    judged = judge(recorder, model, replace(expectation, microbatches=data, counts=counts))
+    shown = [text for part, text in FORCED.items() if part in done]
+    untested[:] = [text for text in untested if not any(part in text for part in shown)]
+    return [replace(fault, message=f"with {done} forced: {fault.message}") for fault in judged.faults]
 
 
 def choose_scale(judged: Judgement, recorder: Recorder, max_norm: float | None) -> float | None:

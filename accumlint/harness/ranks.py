@@ -24,22 +24,20 @@ import torch.distributed as dist
 from accumlint.harness import errors
 from accumlint.harness.check import (
     Train,
-    check_reference,
-    find_untested,
-    get_used_dtype,
     infer_accumulation_steps,
+    judge_coupling,
     naive_loop,
-    read_counts,
     run_loop,
 )
 from accumlint.harness.errors import ControlFailedError, HarnessError, RanksError, TrainingLoopError
+from accumlint.harness.inputs import check_reference, find_untested, get_used_dtype, read_counts
 from accumlint.harness.judge import Expectation, judge
 from accumlint.harness.precision import choose_tolerance
 from accumlint.harness.recorder import Recorder
 from accumlint.harness.reference import Count, LossSum
 from accumlint.harness.report import Fault, FaultKind, Report
 from accumlint.harness.tolerances import relative_error
-from accumlint.harness.twin import MakeOptimizer, Twin, cast_data, make_optimizer, make_twin
+from accumlint.harness.twin import MakeOptimizer, Twin, cast_data, find_coupling, make_optimizer, make_twin
 
 WRAPS = ("ddp", "fsdp2", "none")
 
@@ -58,6 +56,7 @@ class _Plan:
     dtype: torch.dtype | None
     seed: int
     timeout: float
+    max_backwards: int
     wrap: str
     folder: str
 
@@ -72,10 +71,14 @@ def check_ranks(
     optimizer: MakeOptimizer | torch.optim.Optimizer | None = None,
     accumulation_steps: int | None = None,
     max_norm: float | None = None,
+    norm_type: float = 2.0,
+    clip_value: float | None = None,
     dtype: torch.dtype | None = torch.float64,
     tolerance: float | None = None,
+    merge: Callable[[Sequence[Any]], Any] | None = None,
     seed: int = 0,
     timeout: float | None = 120.0,
+    max_backwards: int | None = None,
     world_size: int = 2,
     wrap: str = "ddp",
 ) -> Report:
@@ -98,7 +101,7 @@ def check_ranks(
     with tempfile.TemporaryDirectory(prefix="accumlint-ranks-") as folder:
         plan = _Plan(
             train, model, microbatches, loss_sum, count, optimizer, accumulation_steps, dtype, seed,
-            timeout or 3600.0, wrap, folder,
+            timeout or 3600.0, max_backwards or 10_000, wrap, folder,
         )  # fmt: skip
         loop, control = _run_all(plan, world_size)
     assumptions: list[str] = []
@@ -110,15 +113,17 @@ def check_ranks(
     )  # fmt: skip
     clip = next((c for step in loop[0].steps for c in step.clips if c.function == "clip_grad_norm_"), None)
     if max_norm is None and clip is not None:
-        max_norm = clip.limit
+        max_norm, norm_type = clip.limit, clip.norm_type
         assumptions.append(f"clip threshold {max_norm:g} read off the loop")
-    expectation = Expectation(data, counts, loss_sum, count, steps, max_norm, 2.0, None, limit, sizes)
+    expectation = Expectation(data, counts, loss_sum, count, steps, max_norm, norm_type, clip_value, limit, sizes)
     judged = judge(loop[0], twin.model, expectation)
     control_error = max(window.error for window in judge(control[0], twin.model, expectation).windows)
     if not control_error > 10 * limit:
         raise ControlFailedError(f"equal weighting differs from the full batch by {control_error:.1e} only")
     faults = _compare_ranks(loop, limit) + judged.faults
-    untested = find_untested(counts, steps * world_size) if sizes[0] % steps else ["no partial window"]
+    untested: list[str] = []
+    faults += judge_coupling(*find_coupling(twin, data, loss_sum, count, merge), tolerance=limit, untested=untested)
+    untested += find_untested(counts, steps * world_size) if sizes[0] % steps else ["no partial window"]
     if all(any(counts[k] for k in window if expectation.rank_of(k) == r) for window in expectation.windows
            for r in range(world_size)):  # fmt: skip
         untested.append("no rank was without a valid target for a whole window")
@@ -265,9 +270,9 @@ def _run_rank(plan: _Plan, loop: Callable[..., Any], rank: int) -> Recorder:
         fully_shard(inner, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
     if given is None:
         twin.optimizer = make_optimizer(plan.optimizer, inner)
-    recorder = Recorder(inner, max_backwards=10_000, timeout=plan.timeout)
+    recorder = Recorder(inner, max_backwards=plan.max_backwards)
     recorder.copies = False
     data = [cast_data(microbatch, plan.dtype) for microbatch in plan.microbatches[rank]]
-    run_loop(loop, recorder, twin, data, plan.seed)
+    run_loop(loop, recorder, twin, data, plan.seed, plan.timeout)
     recorder.detach()
     return recorder

@@ -9,12 +9,11 @@ from __future__ import annotations
 import copy
 import functools
 import sys
-import time
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.optim.optimizer as torch_optimizer
@@ -56,15 +55,13 @@ class Step:
 class Recorder:
     """Records one run of a loop on `model`. `scale` multiplies every gradient as it is made (1 = as it is)."""
 
-    def __init__(
-        self, model: torch.nn.Module, *, scale: float = 1.0, max_backwards: int, timeout: float | None
-    ) -> None:
+    def __init__(self, model: torch.nn.Module, *, scale: float = 1.0, max_backwards: int) -> None:
         self.parameters = trainable_parameters(model)
         self.names = {id(p): name for name, p in self.parameters.items()}
         self.initial = self.values()
         self.final: Gradient = {}
         self.frozen: set[str] = set()  # by the loop, while it ran
-        self.scale, self.max_backwards, self.timeout = scale, max_backwards, timeout
+        self.scale, self.max_backwards = scale, max_backwards
         self.copies = True  # of the optimizer at each step, to repeat it
         self.steps: list[Step] = []
         self.total_backwards = 0
@@ -73,7 +70,7 @@ class Recorder:
         self.optimizer: torch.optim.Optimizer | None = None
         self._depth = 0
         self._held: set[str] = set()
-        self._deadline = 0.0
+        self._refused: HarnessError | None = None
         self._new_window()
 
     def _new_window(self) -> None:
@@ -86,7 +83,6 @@ class Recorder:
     @contextmanager
     def recording(self, loop: Any = None) -> Iterator[None]:
         """Record what happens inside; `loop` is the function that will be called."""
-        self._deadline = time.monotonic() + (self.timeout or float("inf"))
         with ExitStack() as stack:
             stack.enter_context(replaced(torch.autograd, "backward", self._wrap_backward(torch.autograd.backward)))
             clips = [(f, self._wrap_clip(f.__name__, f)) for f in CLIP_FUNCTIONS]
@@ -101,6 +97,15 @@ class Recorder:
                 yield
             finally:
                 self.integer_division, self.narrowest = watch.integer_division, watch.narrowest
+
+    def _refuse(self, error: HarnessError) -> NoReturn:
+        """Raise an error, and keep it: the loop may catch it (`except Exception: continue`) and go on."""
+        self._refused = self._refused or error
+        raise error
+
+    def raise_refused(self) -> None:
+        if self._refused is not None:
+            raise self._refused
 
     def gradient(self) -> Gradient:
         return {n: whole(p.grad).clone() for n, p in self.parameters.items() if p.grad is not None}
@@ -137,9 +142,7 @@ class Recorder:
         self.backwards += 1
         self.total_backwards += 1
         if self.total_backwards > self.max_backwards:
-            raise RunawayLoopError(f"the loop made more than {self.max_backwards} backward calls")
-        if time.monotonic() > self._deadline:
-            raise RunawayLoopError(f"the loop took more than {self.timeout:g} s")
+            self._refuse(RunawayLoopError(f"the loop made more than {self.max_backwards} backward calls"))
 
     def _wrap_clip(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -162,7 +165,7 @@ class Recorder:
         if not any(i in self.names for i in held):
             return None
         if self.optimizer is not None and self.optimizer is not optimizer:
-            raise HarnessError("more than one optimizer steps this model; check one of them at a time")
+            self._refuse(HarnessError("more than one optimizer steps this model; check one of them at a time"))
         self.optimizer = optimizer
         names = [self.names[i] for i in held if i in self.names]
         closures = [a for a in (*args[1:], *kwargs.values()) if callable(a)]
@@ -183,10 +186,8 @@ class Recorder:
             nonlocal calls
             calls += 1
             if calls > 1:
-                raise HarnessError(
-                    f"{type(optimizer).__name__} evaluates its closure more than once a step: it has no single "
-                    "gradient to compare"
-                )
+                text = "evaluates its closure more than once a step: it has no single gradient to compare"
+                self._refuse(HarnessError(f"{type(optimizer).__name__} {text}"))
             value = closure()
             self._record_step(optimizer, names)
             return value

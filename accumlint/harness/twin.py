@@ -102,25 +102,30 @@ def _some(names: Sequence[str]) -> str:
 
 
 def cast_data(value: Any, dtype: torch.dtype | None) -> Any:
-    """Return `value` with its floating-point tensors cast, through tuples, lists, dicts and dataclasses."""
+    """Return `value` with its floating-point tensors cast; see `map_tensors`."""
     if dtype is None:
         return value
+    return map_tensors(value, lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
+
+
+def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Return `value` with its tensors changed, through tuples, lists, dicts and dataclasses."""
     if isinstance(value, torch.Tensor):
-        return value.to(dtype) if value.is_floating_point() else value
+        return change(value)
     if isinstance(value, tuple):
-        items = [cast_data(item, dtype) for item in value]
+        items = [map_tensors(item, change) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if isinstance(value, list):
-        return [cast_data(item, dtype) for item in value]
+        return [map_tensors(item, change) for item in value]
     if isinstance(value, dict):
-        cast = {key: cast_data(item, dtype) for key, item in value.items()}
+        changed = {key: map_tensors(item, change) for key, item in value.items()}
         if type(value) is dict:
-            return cast
+            return changed
         twin = copy.copy(value)  # a BatchEncoding, a defaultdict
-        twin.update(cast)
+        twin.update(changed)
         return twin
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        changes = {f.name: cast_data(getattr(value, f.name), dtype) for f in dataclasses.fields(value) if f.init}
+        changes = {f.name: map_tensors(getattr(value, f.name), change) for f in dataclasses.fields(value) if f.init}
         return dataclasses.replace(value, **changes)
     return value
 

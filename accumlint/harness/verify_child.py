@@ -18,7 +18,7 @@ from typing import Any
 
 OPTIONS = (
     "optimizer", "accumulation_steps", "max_norm", "norm_type", "clip_value", "dtype", "tolerance", "merge", "seed",
-    "max_backwards", "world_size", "wrap",
+    "max_backwards", "force_cases", "world_size", "wrap",
 )  # fmt: skip
 
 
@@ -105,11 +105,21 @@ def limit(request: dict[str, Any]) -> None:
         return
     used = resource.getrusage(resource.RUSAGE_SELF)
     seconds = int(used.ru_utime + used.ru_stime + request["cpu"]) + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+    _lower(resource.RLIMIT_CPU, seconds, seconds + 5)
     statm = Path("/proc/self/statm")
     if request["memory"] is not None and statm.exists():
         size = int(statm.read_text().split()[0]) * resource.getpagesize() + int(request["memory"])
-        resource.setrlimit(resource.RLIMIT_AS, (size, size))
+        _lower(resource.RLIMIT_AS, size, size)
+
+
+def _lower(kind: int, soft: int, hard: int) -> None:
+    """Set a limit, unless the one that holds is lower already: that one cannot be raised."""
+    import resource
+
+    highest = resource.getrlimit(kind)[1]
+    if highest != resource.RLIM_INFINITY:
+        soft, hard = min(soft, highest), min(hard, highest)
+    resource.setrlimit(kind, (soft, hard))
 
 
 def run(request: dict[str, Any]) -> dict[str, Any]:
@@ -120,9 +130,10 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     from accumlint.harness.check import accumcheck
 
     torch.set_num_threads(1)
-    limit(request)
-    stage = "the checked file"
+    stage = "setting the limits of time and memory"
     try:
+        limit(request)
+        stage = "the checked file"
         function = load_target(request["path"], request["source"], request["name"])
         stage = "the factory"
         case = read_case(load_factory(request["module"], request["function"])())

@@ -133,6 +133,15 @@ def test_failures(files: Path, factory: str, options: tuple[str, ...], message: 
     assert message in said[1]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of this kind")
+def test_limits_that_are_lower_already_are_kept(files: Path) -> None:
+    pytest.importorskip("torch")
+    command = f"ulimit -t 100; exec {sys.executable} -m accumlint verify {TARGET} --factory case:factory --timeout 300"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 1, done
+    assert "certificate: end-to-end" in done.stdout
+
+
 def test_torch_is_missing(files: Path) -> None:
     (files / "torch.py").write_text("raise ImportError('none here')\n")
     done = verify(TARGET, "--factory", "case:factory")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 
@@ -340,10 +341,76 @@ def test_a_batch_coupled_loss_is_not_equivalent():
 
 
 def test_what_cannot_be_tested_is_said():
-    report = check(loops.precount, classification_toy((2, 5, 1, 4, 6, 3)))
+    report = check(loops.precount, classification_toy((2, 5, 1, 4, 6, 3)), force_cases=False)
     assert report.equivalent
     assert any("without a valid target" in text for text in report.untested)
     assert any("no partial window" in text for text in report.untested)
+
+
+def weighted_mean_unguarded(model, microbatches, optimizer):
+    for window in loops.windows(microbatches):
+        for mb in window:
+            valid = (mb[1] != -100).sum()
+            (loops.loss_sum(model, mb) / valid * valid / loops.total(window)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+WHOLE = (2, 5, 1, 4, 6, 3)  # whole windows, a target in each microbatch
+
+
+@pytest.mark.parametrize(
+    ("loop", "kind"),
+    [(weighted_mean_unguarded, FaultKind.NON_FINITE), (loops.leftover, FaultKind.LEFTOVER)],
+    ids=["no target", "partial window"],
+)
+def test_what_the_data_lack_is_forced(loop, kind):
+    toy = classification_toy(WHOLE)
+    assert check(loop, toy, force_cases=False, accumulation_steps=K).equivalent
+    report = check(loop, toy, accumulation_steps=K)
+    assert [fault.kind for fault in report.faults] == [kind], str(report)
+    assert "forced" in report.faults[0].message
+
+
+@pytest.mark.parametrize("loop", loops.RIGHT, ids=lambda loop: loop.__name__)
+def test_right_loops_pass_what_is_forced(loop):
+    report = check(loop, classification_toy(WHOLE), accumulation_steps=K)
+    assert report.equivalent, str(report)
+    assert report.untested == ()
+
+
+def test_a_loop_that_takes_its_list_for_one_window():
+    def loop(model, microbatches, optimizer):
+        n = sum(map(loops.count, microbatches))
+        for mb in microbatches:
+            (loops.loss_sum(model, mb) / n).backward()
+        optimizer.step()
+
+    report = check(loop, classification_toy((2, 5, 3)))
+    assert report.equivalent, str(report)
+    assert [text for text in report.untested if "without" in text] == []
+
+
+def test_a_loop_that_knows_its_data_is_not_failed_for_others():
+    toy = classification_toy(WHOLE)
+    totals = {len(toy.microbatches): [sum(WHOLE[:3]), sum(WHOLE[3:])]}
+
+    def loop(model, microbatches, optimizer):
+        for window, n in zip(loops.windows(microbatches), totals[len(microbatches)], strict=True):
+            for mb in window:
+                (loops.loss_sum(model, mb) / n).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    toy = Toy(toy.model, [(x, y, "a note") for x, y in toy.microbatches])
+    loss = {"loss_sum": lambda model, mb: Toy.loss_sum(model, mb[:2]), "count": lambda mb: Toy.count(mb[:2])}
+
+    def noted(model, microbatches, optimizer):
+        loop(model, [mb[:2] for mb in microbatches], optimizer)
+
+    report = check(noted, toy, accumulation_steps=K, **loss)
+    assert report.equivalent, str(report)
+    assert any("the loop raised KeyError" in text for text in report.untested)
 
 
 def never_steps(model, microbatches, optimizer):
@@ -414,6 +481,32 @@ def test_a_closure(clip, make):
     assert {fault.kind for fault in report.faults} == {FaultKind.EQUAL_WEIGHT}
 
 
+def spinning(model, microbatches, optimizer):
+    """Calls nothing that could be watched."""
+    while True:
+        try:
+            len(microbatches)
+        except Exception:
+            continue
+
+
+def test_a_loop_that_does_nothing_for_ever_is_stopped():
+    with pytest.raises(RunawayLoopError, match="more than 1 s"):
+        check(spinning, timeout=1.0)
+
+
+def swallows(model, microbatches, optimizer):
+    """A second optimizer, whose refusal the loop hides from itself."""
+    loops.precount(model, microbatches, optimizer)
+    with contextlib.suppress(Exception):
+        torch.optim.SGD(model.parameters(), lr=0.1).step()
+
+
+def test_a_refusal_cannot_be_caught_by_the_loop():
+    with pytest.raises(HarnessError, match="more than one optimizer"):
+        check(swallows)
+
+
 def test_an_optimizer_made_inside_the_loop():
     assert check(own_optimizer).equivalent
 
@@ -441,6 +534,7 @@ class NoCopy(torch.nn.Linear):
 
 BAD = [
     ({"toy": classification_toy((3, 3, 0, 3))}, EqualCountsError),
+    ({"toy": classification_toy((5,))}, EqualCountsError),
     ({"toy": classification_toy((0, 0))}, NonFiniteError),
     ({"toy": Toy(NoCopy(4, 3), classification_toy().microbatches)}, UnsuitableModelError),
     ({"toy": Toy(torch.nn.Tanh(), classification_toy().microbatches)}, UnsuitableModelError),
