@@ -130,10 +130,15 @@ def _judge_changes(recorder: Recorder) -> list[Fault]:
     states = [recorder.initial, *(state for step in recorder.steps for state in (step.before, step.after))]
     states.append(recorder.final)
     for index, (earlier, later) in enumerate(zip(states[::2], states[1::2], strict=True)):
-        if any(not torch.equal(value, later[name]) for name, value in earlier.items() if name in later):
+        if any(not _is_same(value, later[name]) for name, value in earlier.items() if name in later):
             place = f"after step {index}" if index else "before the first step"
             return [Fault(FaultKind.UPDATE, f"they change outside of the optimizer {place}")]
     return []
+
+
+def _is_same(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether they are equal; NaN, which an earlier fault left, is equal to NaN."""
+    return bool(((left == right) | (left.isnan() & right.isnan())).all())
 
 
 def judge_steps(recorder: Recorder, expectation: Expectation) -> list[Fault]:
