@@ -39,7 +39,7 @@ class Options:
     codes: frozenset[str] | None = None
     repair: bool = False
     confirm: bool = False
-    strategy: str = "deferred"
+    strategy: str = "auto"
     contracts: tuple[LossContract, ...] = ()
 
 

@@ -41,7 +41,7 @@ class WeightedAccumulation(CodemodCommand):
     @staticmethod
     def add_args(arg_parser: ArgumentParser) -> None:
         """Add the command's own arguments, named as those of `accumlint check`."""
-        arg_parser.add_argument("--strategy", choices=STRATEGIES, help="how weights are repaired (default: deferred)")
+        arg_parser.add_argument("--strategy", choices=STRATEGIES, help="how weights are repaired (default: auto)")
         arg_parser.add_argument("--require", choices=REQUIREMENTS, help="apply what is established at least so far")
         arg_parser.add_argument("--unsafe-fixes", action="store_true", help="apply the unsafe repairs too")
 

@@ -9,7 +9,7 @@ from typing import Any
 from accumlint.reading.contracts import REDUCTIONS
 from accumlint.report.formats import FORMATS
 
-STRATEGIES = ("deferred", "precount")
+STRATEGIES = ("auto", "deferred", "precount")
 REQUIREMENTS = ("proved", "executed", "leaf-checked")
 CODE_PATTERN = r"^(ALL|ACC[0-9]{0,3})$"
 
@@ -91,8 +91,9 @@ KEYS: tuple[Key, ...] = (
     Key(
         "strategy",
         Kind.CHOICE,
-        "How weights are repaired: divide once at the boundary, or count the window first.",
-        '"deferred"',
+        "How weights are repaired: divide the gradient at the boundary (`deferred`), or collect the window and count "
+        "it first (`precount`). `auto` defers, but counts first where a GradScaler would overflow on raw loss sums.",
+        '"auto"',
         'strategy = "precount"',
         STRATEGIES,
     ),

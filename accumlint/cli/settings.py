@@ -102,7 +102,7 @@ def gather(flags: Mapping[str, Any]) -> Settings:
         unsafe_fixes=_either(flags["unsafe_fixes"], configuration.get("unsafe-fixes", False)),
         diff=flags["diff"],
         confirm=flags["confirm"],
-        strategy=flags["strategy"] or configuration.get("strategy", "deferred"),
+        strategy=flags["strategy"] or configuration.get("strategy", "auto"),
         require=flags["require"] or configuration.get("require"),
         loss_contracts=configuration.get("loss-contracts", ()),
         safe_codes=choose([Layer(configuration.get("extend-safe-fixes", ()))], frozenset(), known),

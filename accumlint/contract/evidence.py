@@ -61,14 +61,17 @@ def read_file_facts(module: Module) -> FileFacts:
     norm: Evidence | None = None
     frozen = False
     built: set[str] = set()  # names of the library whose models hold BatchNorm
+    compared: set[int] = set()  # `labels != -100` counts targets: it fills none, and a repair may have written it
     for node in walk(module.body):
+        if isinstance(node, ir.Compare) and node.operators == ("!=",):
+            compared |= {each.node for each in node.comparators}
         if isinstance(node, ir.Import):
             built |= {name for name, target in node.bindings if target.partition(".")[0] == LIBRARY}
         elif isinstance(node, ir.Call) and norm is None and built:
             norm = _built_with_norm(node, built)
         elif isinstance(node, ir.If):
             frozen = frozen or _freezes_norm(node)
-        word = _word(node)
+        word = _word(node) if node.node not in compared else None
         if word == "-100" and padding is None:
             padding = Evidence("labels are filled with -100", node.node)
         if not isinstance(word, str):

@@ -26,7 +26,7 @@ def attach_repairs(
     judged: Iterable[Judged],
     report: FileReport,
     *,
-    strategy: str = "deferred",
+    strategy: str = "auto",
     confirm: bool = False,
 ) -> None:
     """Plan, rewrite, prove and confirm; sets `fix` or `unfixable` of each finding."""

@@ -141,6 +141,13 @@ def _local(window: Window, node: ir.NodeId) -> ir.Statement:
     raise Unplannable("its step is taken in another function than its backward")
 
 
+def outside_parameters(window: Window, statement: ir.Statement) -> ir.Statement:
+    """The statement, or the loop over parameters or groups around it: `for p in ...: p.grad = None`."""
+    layout = window.layout
+    within = [loop for loop in layout.loops(statement) if loop not in window.loops]
+    return within[-1] if within else statement
+
+
 def optimizer_text(layout: Layout, statement: ir.Statement) -> str:
     """The optimizer that a step statement steps."""
     if isinstance(statement, ir.Evaluate) and isinstance(statement.value, ir.Call):
@@ -226,4 +233,4 @@ def _plain(node: ir.Expression) -> bool:
     )
 
 
-__all__ = ["ADVANCE", "LOOPS", "Ending", "Window", "find_optimizer", "read_window", "steps_text"]
+__all__ = ["ADVANCE", "LOOPS", "Ending", "Window", "find_optimizer", "outside_parameters", "read_window", "steps_text"]

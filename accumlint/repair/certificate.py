@@ -50,6 +50,7 @@ class Certificate:
     measures: tuple[Measure, ...] = ()
     disagreement: str = ""  # which two engines disagree, and how
     notes: tuple[str, ...] = field(default=())
+    hazard: str = ""  # why it is not to be applied unseen although its checks hold
 
     @property
     def applicability(self) -> Applicability:
@@ -60,6 +61,8 @@ class Certificate:
         """
         if self.disagreement:
             return Applicability.DISPLAY
+        if self.hazard:
+            return Applicability.UNSAFE
         leaf = not self.needs_leaf or Check.LEAF_CHECKED in self.discharged
         if Check.END_TO_END in self.discharged and Check.PROVED in self.discharged:
             return Applicability.SAFE

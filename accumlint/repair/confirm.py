@@ -93,6 +93,7 @@ def certify(
     news = _new_findings(changed)
     certificate = _Builder(proof, news, results, bool(obligations), expectation.distributed)
     certificate.notes = tuple(getattr(plan, "notes", ()))
+    certificate.hazard = str(getattr(plan, "hazard", ""))
     if confirm:
         certificate.torch(changed, expectation, runner)
         certificate.ranks(module_before, module, changed, expectation)
@@ -162,6 +163,7 @@ class _Builder:
         self.needs_leaf = needs_leaf
         self.needs_ranks = needs_ranks
         self.notes: tuple[str, ...] = ()
+        self.hazard = ""
         if proof.holds and not news:
             self.discharged.add(Check.PROVED)
         else:
@@ -173,10 +175,11 @@ class _Builder:
             self.needs_leaf,
             self.needs_ranks,
             tuple(self.assumptions),
-            tuple(self.missing),
+            (*self.missing, self.hazard) if self.hazard else tuple(self.missing),
             tuple(self.measures),
             self.disagreement,
             self.notes,
+            self.hazard,
         )
 
     # ------------------------------------------------------------------------------------------- execution

@@ -51,6 +51,7 @@ class Leaf:
     elsewhere: list[tuple[int, int, str]] = field(default_factory=list)  # edits at the criterion's constructor
     arguments: dict[str, str] = field(default_factory=dict)
     declared: str = ""
+    counted: list[str] = field(default_factory=list)  # the counts as they were inserted; empty: `count_text`
 
     def guarded(self, name: str) -> str:
         return f"max({name}, 1)" if self.exact else f"({name} if {name} > 0 else 1)"

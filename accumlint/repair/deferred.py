@@ -5,7 +5,7 @@ from __future__ import annotations
 from accumlint.reading import ir
 from accumlint.reading.walk import walk
 from accumlint.repair.averaging import Averaging, place_gated
-from accumlint.repair.boundary import Window, events_of, find_optimizer
+from accumlint.repair.boundary import Window, events_of, find_optimizer, outside_parameters
 from accumlint.repair.counts import Leaf, read_leaf
 from accumlint.repair.distributed import find_averaging
 from accumlint.repair.flow import Flow, is_name, other_uses, trace_flow, unscaled
@@ -22,19 +22,25 @@ PLAIN = (ir.Name, ir.Call, ir.Attribute)
 def plan_weights(window: Window, draft: Draft, names: Names) -> Leaf:
     """All edits of the recipe."""
     event = next(e for e in window.events if e.kind == BACKWARD)
+    averaging = find_averaging(window, event)
+    flow, leaf = read_loss(window, draft, names)
+    counter = names.free("num_targets" if leaf.exact else "total_weight")
+    rewrite_loss(window, flow, leaf, counter, draft, names)
+    _count_windows(window, leaf, counter, draft, names, averaging)
+    return leaf
+
+
+def read_loss(window: Window, draft: Draft, names: Names) -> tuple[Flow, Leaf]:
+    """The way of the loop's loss and what it divides by."""
+    event = next(e for e in window.events if e.kind == BACKWARD)
     if event.form is None:
         raise Unplannable("its loss is not understood")
-    averaging = find_averaging(window, event)
     sites = {site.node: site for site, _ in event.form.terms}
     if len(sites) != 1:
         raise Unplannable("several loss terms with counts of their own")
     site = next(iter(sites.values()))
     flow = trace_flow(window, event, site)
-    leaf = _leaf(window, flow, site, draft, names)
-    counter = names.free("num_targets" if leaf.exact else "total_weight")
-    _rewrite_loss(window, flow, leaf, counter, draft, names)
-    _count_windows(window, leaf, counter, draft, names, averaging)
-    return leaf
+    return flow, _leaf(window, flow, site, draft, names)
 
 
 def _leaf(window: Window, flow: Flow, site: Site, draft: Draft, names: Names) -> Leaf:
@@ -49,13 +55,19 @@ def _leaf(window: Window, flow: Flow, site: Site, draft: Draft, names: Names) ->
     return lift_helper(layout, site, flow.root, draft, names)
 
 
-def _rewrite_loss(window: Window, flow: Flow, leaf: Leaf, counter: str, draft: Draft, names: Names) -> None:
+def rewrite_loss(
+    window: Window, flow: Flow, leaf: Leaf, counter: str, draft: Draft, names: Names, *, divide: bool = False
+) -> bool:
+    """Make a sum of the loss; what is logged keeps its meaning. True if the targets of a microbatch are counted.
+
+    `counter` grows by each microbatch's count; with `divide` it is known before, and each sum is divided by it.
+    """
     layout = window.layout
     for start, end, content in leaf.elsewhere:
         draft.put(start, end, content)
     uses = other_uses(window, flow)
     rescaled = not leaf.sum_text
-    counted = counter
+    counted = "" if divide else counter
     kept = bool(uses) and isinstance(flow.first, ir.Assign)
     if rescaled and not leaf.finite:
         raise Unplannable(
@@ -66,30 +78,40 @@ def _rewrite_loss(window: Window, flow: Flow, leaf: Leaf, counter: str, draft: D
     if rescaled:
         leaf.sum_text = f"{leaf.mean_text} * {counted}"
     if uses and rescaled and leaf.declared:
+        if divide:
+            raise Unplannable("the loss is computed out of sight and logged as well")
         rewrite_beside(window, flow, leaf, counter, counted, draft, names)
-        return
+        return True
     root_start, root_end = layout.range(flow.root.node)
     lines = list(leaf.setup)
-    count_lines = [f"{counted} = {leaf.count_text}", f"{counter} += {counted}"] if counted != counter else []
-    count_lines = count_lines or [f"{counter} += {leaf.count_text}"]
+    if counted and counted != counter:
+        lines.append(f"{counted} = {leaf.count_text}")
+    if not divide:
+        lines.append(f"{counter} += {counted if counted != counter else leaf.count_text}")
     if kept:
         assert isinstance(flow.first, ir.Assign)
         start, end = _span(layout, flow.core)
         summed = names.free("loss_sum")
         text = layout.text[start:root_start] + leaf.sum_text + layout.text[root_end:end]
         _one_way(layout, flow)
-        draft.before(flow.first, *lines, *count_lines, f"{summed} = {_flush_left(layout, flow.first, text)}")
+        draft.before(flow.first, *lines, f"{summed} = {_flush_left(layout, flow.first, text)}")
         draft.put(start, end, f"{summed}.detach() / {leaf.guarded(counted)}")
-        draft.replace_whole(flow.argument.node, summed)
+        quotient = f"{summed} / {leaf.guarded(counter)}"
+        if flow.argument is getattr(window.backward.function, "value", None):
+            quotient = f"({quotient})"
+        draft.replace_whole(flow.argument.node, quotient if divide else summed)
         last = max(layout.range(n.node)[0] for n in uses)
         for link in flow.links:
             if last < layout.range(link.node)[0] and _same_loop(layout, window, uses):
                 draft.delete(link)
-        return
-    draft.before(flow.first, *lines, *count_lines)
+        return True
+    draft.before(flow.first, *lines)
     bare = flow.root is flow.core and not _is_receiver(window, flow)
     inner = leaf.sum_text if not rescaled or bare else f"({leaf.sum_text})"
-    for division in flow.divided:
+    divisions = list(flow.divided)
+    if divide:
+        _divide(window, flow, divisions.pop(0) if divisions else None, leaf.guarded(counter), draft)
+    for division in divisions:
         if isinstance(division, ir.Augment):
             draft.delete(division)
             continue
@@ -102,6 +124,26 @@ def _rewrite_loss(window: Window, flow: Flow, leaf: Leaf, counter: str, draft: D
             _cut_division(layout, draft, division)
     if inner != layout.text[root_start:root_end]:
         draft.put(root_start, root_end, inner)
+    return bool(counted)
+
+
+def _divide(window: Window, flow: Flow, division: ir.Binary | ir.Augment | None, divisor: str, draft: Draft) -> None:
+    """Divide the loss by `divisor`, in the place of a division by the number of steps or where it is propagated."""
+    layout = window.layout
+    if division is not None:
+        divided_by = division.value if isinstance(division, ir.Augment) else division.right
+        draft.put(*layout.range(divided_by.node), divisor)
+        return
+    start, end = layout.range(flow.argument.node)
+    loose = isinstance(flow.argument, ir.Conditional | ir.Boolean) or (
+        isinstance(flow.argument, ir.Binary) and flow.argument.operator not in "*/"
+    )
+    received = flow.argument is getattr(window.backward.function, "value", None)
+    if received and not isinstance(flow.argument, ir.Name | ir.Call | ir.Attribute | ir.Subscript):
+        received = False  # it stands in parentheses already
+    before, after = ("(" if received else "") + ("(" if loose else ""), ")" if loose else ""
+    draft.put(start, start, before, always=True) if before else None
+    draft.put(end, end, f"{after} / {divisor}" + (")" if received else ""), always=True)
 
 
 def _is_receiver(window: Window, flow: Flow) -> bool:
@@ -190,7 +232,7 @@ def _count_windows(
     draft.before(outer, *([averaging.guard] if averaging is not None and averaging.guard else []), reset)
     for clear in window.clears:
         if loop in layout.loops(clear) and layout.range(clear.node)[0] < layout.range(window.statement.node)[0]:
-            draft.after(clear, reset)
+            draft.after(outside_parameters(window, clear), reset)
 
 
 def _gradient_divisors(window: Window) -> list[ir.Expression]:

@@ -139,7 +139,7 @@ def _assigned(
 ) -> tuple[ir.Statement, ir.Expression]:
     """The statement before `at` that gives `name` its value; divisions in place on the way are noted."""
     layout = window.layout
-    for statement in _before(layout, at):
+    for statement in statements_before(layout, at):
         if isinstance(statement, ir.Augment) and is_name(statement.target, name):
             if statement.node in divisions and statement.operator == "/":
                 flow.divided.append(statement)
@@ -182,7 +182,7 @@ def is_name(expression: ir.Expression, name: str) -> bool:
     return isinstance(expression, ir.Name) and expression.id == name
 
 
-def _before(layout: Layout, at: ir.Statement) -> Iterator[ir.Statement]:
+def statements_before(layout: Layout, at: ir.Statement) -> Iterator[ir.Statement]:
     """The statements that ran before one, the nearest first, inside the same loop body; a `with` is entered."""
     for statement in (at, *layout.parents(at)):
         if isinstance(statement, ir.Function):

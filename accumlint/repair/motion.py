@@ -6,7 +6,7 @@ from accumlint.contract.verdict import Clause, Violation
 from accumlint.reading import ir
 from accumlint.reading.walk import walk
 from accumlint.repair.accelerate import gate_parts
-from accumlint.repair.boundary import Ending, Window, events_of, find_optimizer, steps_text
+from accumlint.repair.boundary import Ending, Window, events_of, find_optimizer, outside_parameters, steps_text
 from accumlint.repair.distributed import move_switch
 from accumlint.repair.flow import propagated
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
@@ -175,7 +175,7 @@ def _move_steps(window: Window, by_clause: dict[Clause, list[ir.Statement]], dra
     if not clears:
         draft.after(window.loop, *lines)
     else:
-        clear = clears[-1]
+        clear = outside_parameters(window, clears[-1])
         block = layout.places[clear.node].block
         advances = [layout.statement(e.node) for e in events_of(window.events, ADVANCE) if e.node in layout.holder]
         first = min(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from accumlint.apis.language import Count
 from accumlint.contract.judge import Judged
@@ -18,6 +18,7 @@ from accumlint.repair.flush import flush
 from accumlint.repair.hidden import notes_of
 from accumlint.repair.motion import divide_once, divide_too_little, move_parts
 from accumlint.repair.names import Names
+from accumlint.repair.precount import FP16, plan_precount
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
 from accumlint.semantics.regions import Region
 from accumlint.semantics.values import Site
@@ -31,6 +32,7 @@ NEVER = {
     Clause.SWALLOWED_ITEM_COUNT: "which losses the class takes is not decided by this file alone",
 }
 OPTIONAL = "the other findings of the loop are repaired first"
+AUTO, DEFERRED, PRECOUNT = "auto", "deferred", "precount"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,9 @@ class RepairPlan:
     edits: tuple[Edit, ...]
     obligations: tuple[Obligation, ...]
     message: str
-    strategy: str = "deferred"
+    strategy: str = DEFERRED
     notes: tuple[str, ...] = ()
+    hazard: str = ""  # why it is not to be applied unseen, whatever its checks say
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +70,12 @@ class Unrepairable:
     reason: str
 
 
-def plan_repairs(module: Module, judged: Iterable[Judged], strategy: str = "deferred") -> list[RepairPlan]:
+def plan_repairs(module: Module, judged: Iterable[Judged], strategy: str = AUTO) -> list[RepairPlan]:
     """One plan for each loop that can be repaired; only plans that survive `assure`."""
     return [plan for plan in plan_all(module, judged, strategy) if isinstance(plan, RepairPlan)]
 
 
-def plan_all(module: Module, judged: Iterable[Judged], strategy: str = "deferred") -> list[RepairPlan | Unrepairable]:
+def plan_all(module: Module, judged: Iterable[Judged], strategy: str = AUTO) -> list[RepairPlan | Unrepairable]:
     """The same with the reasons for what cannot be repaired."""
     from accumlint.repair.assure import NotAssured, assure_text
 
@@ -109,9 +112,6 @@ def plan_all(module: Module, judged: Iterable[Judged], strategy: str = "deferred
     return found
 
 
-Recipe = Callable[..., "Leaf | None"]
-
-
 def candidates(
     layout: Layout, judged: Judged, wanted: list[Violation], strategy: str
 ) -> Iterator[tuple[RepairPlan, bool] | str]:
@@ -120,36 +120,59 @@ def candidates(
     Beside a plan: whether it holds only where the counts are proved equal.
     """
     clauses = {v.clause for v in wanted}
+    scaled = any(e.form is not None and e.form.scaler is not None for e in judged.result.default[0].events)
+    hazard = FP16 if scaled and strategy == DEFERRED else ""
     for weight in _recipes(clauses, layout, judged):
-        draft, names = Draft(layout), Names(layout.text)
-        try:
-            window = read_window(layout, judged.result.default[0])
-            leaf = None
-            if Clause.DIVIDED_TWICE in clauses:
-                divide_once(window, wanted, draft)
-            if weight.startswith("steps"):
-                divide_too_little(window, wanted, draft)
-            elif weight == "count":
-                if Clause.STEP_COUNT in clauses:
-                    raise Unplannable("it needs other weights and another place for its step")
-                leaf = plan_weights(window, draft, names)
-            if Clause.WORLD_SIZE in clauses:
-                multiply_by_ranks(window, draft)
-            move_parts(window, wanted, draft)
-            if Clause.LEFTOVER in clauses:
-                flush(window, wanted, draft)
-            edits = draft.edits()
-        except Unplannable as problem:
-            yield str(problem)
-            continue
-        if not edits:
-            yield "no repair is known for it"
-            continue
-        obligations = () if leaf is None else (_obligation(leaf),)
-        message = _message(clauses, leaf)
-        notes = _notes(layout, leaf)
-        plan = RepairPlan(judged.result.region, tuple(wanted), edits, obligations, message, notes=notes)
-        yield plan, weight == "steps, proved equal"
+        for way in _ways(weight, scaled, strategy):
+            try:
+                plan = _plan(layout, judged, wanted, weight, way)
+            except Unplannable as problem:
+                yield str(problem)
+                if way == PRECOUNT and scaled:
+                    hazard = f"{FP16}; no pre-count, as {problem}"
+                continue
+            if plan is None:
+                yield "no repair is known for it"
+                continue
+            if hazard and plan.obligations:
+                plan = replace(plan, hazard=hazard)
+            yield plan, weight == "steps, proved equal"
+
+
+def _plan(layout: Layout, judged: Judged, wanted: list[Violation], weight: str, way: str) -> RepairPlan | None:
+    clauses = {v.clause for v in wanted}
+    draft, names = Draft(layout), Names(layout.text)
+    window = read_window(layout, judged.result.default[0])
+    leaf = None
+    if Clause.DIVIDED_TWICE in clauses:
+        divide_once(window, wanted, draft)
+    if weight.startswith("steps"):
+        divide_too_little(window, wanted, draft)
+    elif weight == "count":
+        if Clause.STEP_COUNT in clauses:
+            raise Unplannable("it needs other weights and another place for its step")
+        leaf = (plan_precount if way == PRECOUNT else plan_weights)(window, draft, names)
+    if Clause.WORLD_SIZE in clauses:
+        multiply_by_ranks(window, draft)
+    move_parts(window, wanted, draft)
+    if Clause.LEFTOVER in clauses:
+        flush(window, wanted, draft)
+    edits = draft.edits()
+    if not edits:
+        return None
+    obligations = () if leaf is None else _obligations(leaf)
+    message = _message(clauses, leaf, way)
+    notes = _notes(leaf, way)
+    return RepairPlan(judged.result.region, tuple(wanted), edits, obligations, message, way, notes)
+
+
+def _ways(weight: str, scaled: bool, strategy: str) -> tuple[str, ...]:
+    """The strategies to try: on its own the tool defers, but not where fp16 would overflow if it can count before."""
+    if weight != "count" or strategy == DEFERRED:
+        return (DEFERRED,)
+    if strategy == PRECOUNT:
+        return (PRECOUNT,)
+    return (PRECOUNT, DEFERRED) if scaled else (DEFERRED,)
 
 
 def _recipes(clauses: set[Clause], layout: Layout, judged: Judged) -> tuple[str, ...]:
@@ -170,13 +193,16 @@ def _counts_equal(layout: Layout, judged: Judged) -> bool:
     return bool(sites) and all(judge_counts(site, trace, microbatches, facts).spread is Spread.EQUAL for site in sites)
 
 
-def _obligation(leaf: Leaf) -> Obligation:
-    return Obligation(
-        leaf.site, leaf.count, leaf.mean_text, leaf.sum_text, leaf.count_text, leaf.arguments, leaf.declared
+def _obligations(leaf: Leaf) -> tuple[Obligation, ...]:
+    return tuple(
+        Obligation(leaf.site, leaf.count, leaf.mean_text, leaf.sum_text, count, leaf.arguments, leaf.declared)
+        for count in leaf.counted or [leaf.count_text]
     )
 
 
-def _message(clauses: set[Clause], leaf: Leaf | None) -> str:
+def _message(clauses: set[Clause], leaf: Leaf | None, way: str) -> str:
+    if leaf is not None and way == PRECOUNT:
+        return "Weight the microbatches by their valid targets: collect the window, count, divide each sum by the total"
     if leaf is not None:
         return "Weight the microbatches by their valid targets: sum, count, divide once at the boundary"
     if Clause.NO_DIVISION in clauses:
@@ -192,8 +218,8 @@ def _message(clauses: set[Clause], leaf: Leaf | None) -> str:
     return "Clip, step and clear once a window, in this order"
 
 
-def _notes(layout: Layout, leaf: Leaf | None) -> tuple[str, ...]:
+def _notes(leaf: Leaf | None, way: str) -> tuple[str, ...]:
     if leaf is None:
         return ()
-    scaler = "summed losses are larger than means: with fp16 a GradScaler settles at a smaller scale"
-    return (*notes_of(leaf), *([scaler] if "GradScaler" in layout.text else []))
+    held = ("the batches of a window are held in memory together",) if way == PRECOUNT else ()
+    return (*notes_of(leaf), *held)

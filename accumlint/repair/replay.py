@@ -175,7 +175,7 @@ class _Writer:
             return self.replay.leaf(ast.unparse(node))
         if isinstance(index, ast.Constant) and isinstance(node.value, ast.Name | ast.Call):
             base = node.value
-            if isinstance(base, ast.Call) or self.replay.scope.value_of(base.id, self.line) is None:
+            if isinstance(base, ast.Call) or self._is_batch(base):
                 return self.replay.leaf(ast.unparse(node))
         if _has_open_bounds(index):
             return self.replay.leaf(ast.unparse(node))
@@ -184,6 +184,18 @@ class _Writer:
             written = ", ".join(self.write(part) for part in parts)
             return f"{self.write(node.value)}[{written}]"
         return f"{self.write(node.value)}[{self.write(index)}]"
+
+    def _is_batch(self, name: ast.Name) -> bool:
+        """Whether a name is something that no known operation made: its parts are leaves of their own."""
+        if self.replay.scope.value_of(name.id, self.line) is None:
+            return True
+        kept = dict(self.replay.leaves), list(self.replay.calls), set(self.replay.masks), set(self.replay.squeezed)
+        try:
+            opaque = self.write(name) in self.replay.leaves.values()
+        except UnmodelledError:
+            opaque = True
+        self.replay.leaves, self.replay.calls, self.replay.masks, self.replay.squeezed = kept
+        return opaque
 
     # --------------------------------------------------------------------------------------------- calls
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -172,6 +174,8 @@ class Draft:
         self._edits: list[tuple[int, int, int, str]] = []
         self.above: dict[ir.NodeId, list[str]] = {}  # lines that were inserted before or after a statement
         self.below: dict[ir.NodeId, list[str]] = {}
+        self._within: dict[int, ir.Statement] = {}  # number of an edit -> the statement that it was put behind
+        self._wrapped: Wrapped | None = None
 
     def replace(self, node: ir.NodeId, content: str) -> None:
         start, end = self.layout.range(node)
@@ -194,6 +198,7 @@ class Draft:
         if end == len(self.layout.text) and not self.layout.text.endswith(("\n", "\r")):
             text = self.layout.newline + text[: -len(self.layout.newline)]
         self.below.setdefault(statement.node, []).extend(lines)
+        self._within[len(self._edits)] = statement
         self.put(end, end, text, always=True)
 
     def delete(self, statement: ir.Statement, *, moved: bool = False) -> None:
@@ -218,6 +223,18 @@ class Draft:
             start, end = start - 1, end + 1
         self.put(start, end, content)
 
+    def wrap(self, loop: ir.For | ir.While, header: list[str], unit: str) -> None:
+        """Put a loop one level deeper, below the lines of `header`, which stand where it stood."""
+        start, end = self.layout.line_start(loop), self.layout.line_end(loop)
+        indent = self.layout.indent(loop)
+        for line in self.layout.text[end:].splitlines(keepends=True):  # comments at the end of its body
+            if not line.strip().startswith("#") or not line.startswith(indent + unit[:1]):
+                break
+            end += len(line)
+        if holds_long_string(self.layout.text, self.layout.position(start)[0], self.layout.position(end - 1)[0]):
+            raise Unplannable("a string over several lines stands in its loop, which would be indented")
+        self._wrapped = Wrapped(loop, start, end, self._lines(indent, header), unit)
+
     def comment(self, statement: ir.Statement) -> str:
         """The comment behind a simple statement."""
         _, end = self.layout.range(statement.node)
@@ -228,18 +245,66 @@ class Draft:
 
     def edits(self) -> tuple[Edit, ...]:
         """Sorted and disjoint; what is put at one place is joined in the order of the calls."""
-        merged: list[tuple[int, int, str]] = []
-        for start, end, _, content in sorted(self._edits, key=lambda e: (e[0], e[1] > e[0], e[2])):
-            if merged and start < merged[-1][1]:
-                raise Unplannable("two changes of it touch each other")
-            if merged and start == merged[-1][1] and merged[-1][0] == merged[-1][1] == start:
-                merged[-1] = (start, end, merged[-1][2] + content)
-            elif merged and start == merged[-1][1] == end:
-                merged[-1] = (merged[-1][0], end, merged[-1][2] + content)
-            else:
-                merged.append((start, end, content))
-        positions = [(*self.layout.position(a), *self.layout.position(b), content) for a, b, content in merged]
-        return tuple(Edit(Span(*position[:4]), position[4]) for position in positions)
+        edits = list(self._edits)
+        if self._wrapped is not None:
+            inside = [e for e in edits if self._wrapped.holds(e, self._within.get(e[2]), self.layout)]
+            begin, end = self._wrapped.start, self._wrapped.end
+            body = _applied(self.layout.text[begin:end], [(a - begin, b - begin, c) for a, b, c in _merged(inside)])
+            edits = [e for e in edits if e not in inside]
+            edits.append((begin, end, len(self._edits), self._wrapped.header + self._wrapped.indented(body)))
+        return tuple(
+            Edit(Span(*self.layout.position(a), *self.layout.position(b)), content) for a, b, content in _merged(edits)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapped:
+    """A loop that is put one level deeper: the text from `start` to `end`."""
+
+    loop: ir.For | ir.While
+    start: int
+    end: int
+    header: str
+    unit: str
+
+    def holds(self, edit: tuple[int, int, int, str], behind: ir.Statement | None, layout: Layout) -> bool:
+        """Whether an edit is inside; what is put before the loop or behind it is not."""
+        start, end, _, _ = edit
+        if start == end and start in (self.start, self.end):
+            return behind is not None and self.loop in layout.parents(behind)
+        return self.start <= start and end <= self.end
+
+    def indented(self, text: str) -> str:
+        return "".join(self.unit + line if line.strip() else line for line in re.split(r"(?<=\n)|(?<=\r)(?!\n)", text))
+
+
+def _merged(edits: list[tuple[int, int, int, str]]) -> list[tuple[int, int, str]]:
+    merged: list[tuple[int, int, str]] = []
+    for start, end, _, content in sorted(edits, key=lambda e: (e[0], e[1] > e[0], e[2])):
+        if merged and start < merged[-1][1]:
+            raise Unplannable("two changes of it touch each other")
+        if merged and start == merged[-1][1] and merged[-1][0] == merged[-1][1] == start:
+            merged[-1] = (start, end, merged[-1][2] + content)
+        elif merged and start == merged[-1][1] == end:
+            merged[-1] = (merged[-1][0], end, merged[-1][2] + content)
+        else:
+            merged.append((start, end, content))
+    return merged
+
+
+def _applied(text: str, edits: list[tuple[int, int, str]]) -> str:
+    for start, end, content in reversed(edits):
+        text = text[:start] + content + text[end:]
+    return text
+
+
+def holds_long_string(text: str, first: int, last: int) -> bool:
+    """Whether a string literal goes over a line end between two lines (from 1)."""
+    for token in tokenize.generate_tokens(io.StringIO(text, newline="").readline):
+        rows = token.start[0], token.end[0]
+        if "STRING" in tokenize.tok_name[token.type] and rows[0] != rows[1] and first <= rows[1] and rows[0] <= last:
+            return True
+    return False
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:

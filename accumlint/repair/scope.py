@@ -58,6 +58,8 @@ class Scope:
     def given(self, name: str, line: int) -> tuple[ast.expr | None, int]:
         """The same with the line of the statement that gave it (0: it was not given in the function)."""
         found: tuple[ast.expr | None, int] = (None, 0)
+        if any(name in _bound(c.target) for c in self._comprehensions(line)):
+            return None, line
         for number, value in self._givings(name):
             if number < line:
                 found = (value, number)
@@ -92,6 +94,12 @@ class Scope:
         if not plain or not isinstance(last, ast.Return) or last.value is None:
             return None
         return last.value, Scope.at(self.tree, last.lineno)
+
+    def _comprehensions(self, line: int) -> list[ast.comprehension]:
+        """The clauses of the comprehensions on a line: their names are their own."""
+        kinds = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+        around = [n for n in ast.walk(self.body) if isinstance(n, kinds) and n.lineno <= line <= (n.end_lineno or 0)]
+        return [clause for each in around for clause in each.generators]
 
     def _givings(self, name: str) -> list[tuple[int, ast.expr | None]]:
         found: list[tuple[int, ast.expr | None]] = []
@@ -168,6 +176,9 @@ def _given(target: ast.expr, value: ast.expr, name: str, line: int) -> list[tupl
             for part, given in zip(target.elts, value.elts, strict=True):
                 if isinstance(part, ast.Name) and part.id == name:
                     return [(line, given)]
+        places = [place for place, part in enumerate(target.elts) if isinstance(part, ast.Name) and part.id == name]
+        if isinstance(value, ast.Name) and places and not any(isinstance(part, ast.Starred) for part in target.elts):
+            return [(line, ast.Subscript(value, ast.Constant(places[0]), ast.Load()))]
         return [(line, None)]
     return []
 

@@ -74,7 +74,7 @@ def test_codes_are_selected() -> None:
     [
         ({"select": ["ACC999"]}, "ACC999"),
         ({"ignore": "ACC101"}, "a sequence of codes"),
-        ({"strategy": "best"}, "strategy is one of deferred, precount"),
+        ({"strategy": "best"}, "strategy is one of auto, deferred, precount"),
         ({"config": "no/such/pyproject.toml"}, "pyproject.toml"),
     ],
 )

@@ -84,7 +84,7 @@ def test_gitignore(run, folder: Path) -> None:
         ('select = "ACC101"', "select: expected a list of strings, not 'ACC101'"),
         ("fix = 1", "fix: expected true or false, not 1"),
         ('output-format = "jsn"', "not 'jsn'; did you mean \"json\"?"),
-        ('strategy = ["x"]', "strategy: expected one of deferred, precount, not ['x']"),
+        ('strategy = ["x"]', "strategy: expected one of auto, deferred, precount, not ['x']"),
         ("per-file-ignores = 3", "per-file-ignores: expected a table: file pattern"),
         ('per-file-ignores = { "a" = ["B1"] }', 'per-file-ignores."a": unknown rule code "B1"'),
         ("loss-contracts = 3", "loss-contracts: expected a table: callable pattern"),
@@ -136,5 +136,5 @@ def test_show_settings(run, folder: Path) -> None:
 def test_config_command(run) -> None:
     assert json.loads(run("config", "--schema").stdout) == config_keys.schema()
     shown = run("config", "strategy").stdout
-    assert "choices: deferred, precount" in shown
+    assert "choices: auto, deferred, precount" in shown
     assert all(key.name in run("config").stdout for key in config_keys.KEYS[:3])

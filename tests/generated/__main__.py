@@ -1,4 +1,4 @@
-"""python -m tests.generated --seeds 0:5000 [--command accumlint] [--repairs] [--shrink] [--show N] [--trust]
+"""python -m tests.generated --seeds 0:5000 [--command accumlint] [--repairs [--strategy S]] [--shrink] [--show N]
 
 Prints where the analyser's findings differ from the executed truth, and a table per code. Exit status 1 if any do.
 `--print SEED` shows one program with its truth.
@@ -23,6 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--command", help="ask this command line instead of the engine in process")
     parser.add_argument("--repairs", action="store_true", help="also execute every repair against the full batch")
     parser.add_argument("--confirm", action="store_true", help="with --repairs: let the tool confirm by execution")
+    parser.add_argument("--strategy", default="auto", help="with --repairs: auto, deferred or precount")
     parser.add_argument("--shrink", action="store_true", help="shrink each failing program that is shown")
     parser.add_argument("--show", type=int, default=5, help="how many disagreements to print in full")
     parser.add_argument("--only", default="", help="show only disagreements about this code")
@@ -44,7 +45,11 @@ def main(arguments: list[str] | None = None) -> int:
     tally, shown, disagreements = Tally(), 0, 0
     by_command = ask_command(programs, options.command) if options.command else None
     for seed, program in programs:
-        answer = next(by_command)[1] if by_command else ask_in_process(program, options.repairs, options.confirm)
+        answer = (
+            next(by_command)[1]
+            if by_command
+            else ask_in_process(program, options.repairs, options.confirm, options.strategy)
+        )
         wanted = program.intended if options.trust else truth(program)
         exact = tally.add(wanted, answer)
         complaints = check_repairs(program, answer, tally) if options.repairs and not by_command else []

@@ -29,13 +29,13 @@ class Answer:
     unrepaired: list[str] = field(default_factory=list)
 
 
-def ask_in_process(program: Program, repair: bool = False, confirm: bool = False) -> Answer:
+def ask_in_process(program: Program, repair: bool = False, confirm: bool = False, strategy: str = "auto") -> Answer:
     """Call the engine directly. Opt-in codes (ACC4xx, ACC9xx) are not compared."""
     from accumlint.analysis import Options, check_source
     from accumlint.source.text import SourceText
 
     source = SourceText.from_bytes("generated.py", program.source.encode())
-    report = check_source(source, Options(repair=repair, confirm=confirm))
+    report = check_source(source, Options(repair=repair, confirm=confirm, strategy=strategy))
     answer = Answer()
     answer.problems = [problem.message for problem in report.problems]
     answer.not_reached = [loop.reason for loop in report.loops if loop.status.value != "analysed"]

@@ -62,7 +62,7 @@ def _codes(flag: str, text: str) -> Callable[[Callable[..., int]], Callable[...,
 @click.option("--unsafe-fixes/--no-unsafe-fixes", default=None, help="With --fix and --diff: the other repairs too.")
 @click.option("--diff", is_flag=True, help="Print what --fix would change; change nothing.")
 @click.option("--confirm", is_flag=True, help="Execute the repairs with torch, as --fix and --diff do.")
-@click.option("--strategy", type=click.Choice(STRATEGIES), help="How weights are repaired.  [default: deferred]")
+@click.option("--strategy", type=click.Choice(STRATEGIES), help="How weights are repaired.  [default: auto]")
 @click.option("--require", type=click.Choice(REQUIREMENTS), help="Apply what is established so far, not what is safe.")
 @click.option("--isolated", is_flag=True, help="Read no configuration.")
 @click.option("--config", metavar="FILE", help="Read this pyproject.toml instead of the nearest one.")
