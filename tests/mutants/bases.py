@@ -513,4 +513,56 @@ def train(net, loader, optimizer, k, max_norm):
     wrong_counts={},
 )
 
-BASES = (DEFERRED, FLUSHED, AMP, CLASS, PRECOUNT, WEIGHTED, SLICES, CTC, BATCH_SIZE, DDP, DDP_DEFERRED)
+ACCELERATE = Base(
+    "deferred under Accelerate",
+    """
+import torch
+import torch.nn.functional as F
+from accelerate import Accelerator
+from torch.utils.data import DataLoader
+
+"""
+    + SCALE
+    + """
+
+def train(net, dataset, batch_size, optimizer, k, max_norm, epochs):
+    accelerator = Accelerator(gradient_accumulation_steps=k)
+    loader = DataLoader(dataset, batch_size=batch_size)
+    model, optimizer, loader = accelerator.prepare(net, optimizer, loader)
+    ranks = accelerator.num_processes * accelerator.gradient_accumulation_steps  # @ranks
+    n = 0  # @init
+    for _ in range(epochs):
+        for x, y in loader:
+            with accelerator.accumulate(model):
+                logits = model(x)  # @top
+                loss = F.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=-100, reduction="sum")  # @loss
+                accelerator.backward(loss)  # @backward
+                n += int((y != -100).sum())  # @count
+                if accelerator.sync_gradients:  # @boundary
+                    n = accelerator.reduce(torch.tensor(n, device=accelerator.device)).item()  # @allreduce
+                    scale_grads(model.parameters(), ranks / max(n, 1))  # @div
+                    accelerator.clip_grad_norm_(model.parameters(), max_norm)  # @clip
+                    n = 0  # @reset
+                optimizer.step()  # @step
+                optimizer.zero_grad()  # @clear
+""",
+    features(
+        "ce_ignore",
+        {
+            "net": "model",
+            "dataset": "dataset",
+            "batch_size": "batch_size",
+            "optimizer": "optimizer",
+            "k": "k",
+            "max_norm": "clip",
+            "epochs": "epochs",
+        },
+        data="keep",
+        ranks=2,
+        needs="accelerate",
+    ),
+    count="int((y != -100).sum())",
+    wrong_counts={"numel_with_padding": "y.numel()", "rows_for_targets": "y.size(0)"},
+)
+
+BASES = (DEFERRED, FLUSHED, AMP, CLASS, PRECOUNT, WEIGHTED, SLICES, CTC, BATCH_SIZE, DDP, DDP_DEFERRED, ACCELERATE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 from tests.mutants.bases import BASES, Base
 from tests.mutants.catalogue import Mutant, mutants, source
 from tests.mutants.ranks import available, differences_on_ranks
@@ -16,6 +18,11 @@ RAISES = {
 
 def is_distributed(item: Base | Mutant) -> bool:
     return bool(item.features.get("ranks", 1) > 1)
+
+
+def has_library(item: Base | Mutant) -> bool:
+    needed = item.features.get("needs")
+    return needed is None or importlib.util.find_spec(needed) is not None
 
 
 def run_single(distinct: list[Base] | list[Mutant]) -> list[list[str]]:
@@ -42,8 +49,8 @@ def run_all() -> tuple[dict[str, list[str]], dict[tuple[str, str], list[str]]]:
 
 
 def run_distributed() -> tuple[dict[str, list[str]], dict[tuple[str, str], list[str]]]:
-    bases = [base for base in BASES if is_distributed(base)]
-    several = [mutant for mutant in mutants() if is_distributed(mutant)]
+    bases = [base for base in BASES if is_distributed(base) and has_library(base)]
+    several = [mutant for mutant in mutants() if is_distributed(mutant) and has_library(mutant)]
     jobs = [(source(base), base.entry, base.features) for base in bases]
     answers = differences_on_ranks(jobs + [(m.source, m.entry, m.features) for m in several])
     return (

@@ -339,6 +339,8 @@ def never_unscaled(lines: Lines, base: Base) -> Lines:
 
 
 def world_size_missing(lines: Lines, base: Base) -> Lines:
+    if any("ranks" in line.marks for line in lines):
+        return edit(lines, "ranks", "accelerator.num_processes * ", "")
     try:
         return edit(lines, "div", "dist.get_world_size()", "1.0")
     except MissingError:
@@ -346,6 +348,8 @@ def world_size_missing(lines: Lines, base: Base) -> Lines:
 
 
 def world_size_doubled(lines: Lines, base: Base) -> Lines:
+    if any("ranks" in line.marks for line in lines):
+        return edit(lines, "ranks", "num_processes", "num_processes ** 2")
     try:
         return edit(lines, "div", "dist.get_world_size()", "dist.get_world_size() ** 2")
     except MissingError:
@@ -372,7 +376,27 @@ def synchronised_on_the_first(lines: Lines, base: Base) -> Lines:
 
 
 def summed_count_twice(lines: Lines, base: Base) -> Lines:
-    return after(lines, "allreduce", "dist.all_reduce(n)")
+    return after(lines, "allreduce", text(lines, "allreduce"))
+
+
+def mean_of_counts(lines: Lines, base: Base) -> Lines:
+    """The count is averaged over the ranks, and the world size is multiplied all the same."""
+    summed = "torch.tensor(n, device=accelerator.device)"
+    return edit(lines, "allreduce", f"{summed})", f'{summed}.float(), reduction="mean")')
+
+
+def library_divisor_left(lines: Lines, base: Base) -> Lines:
+    """What the library's backward has divided by is not undone."""
+    return edit(lines, "ranks", " * accelerator.gradient_accumulation_steps", "")
+
+
+def library_divisor_undone_twice(lines: Lines, base: Base) -> Lines:
+    return edit(lines, "ranks", "gradient_accumulation_steps", "gradient_accumulation_steps ** 2")
+
+
+def count_of_one_process(lines: Lines, base: Base) -> Lines:
+    """The sum over the ranks is computed and not used."""
+    return edit(lines, "allreduce", "n = accelerator", "accelerator")
 
 
 def steps(lines: Lines) -> str:
@@ -432,5 +456,9 @@ KINDS: dict[str, Callable[[Lines, Base], Lines]] = {
         never_synchronised,
         synchronised_on_the_first,
         summed_count_twice,
+        mean_of_counts,
+        library_divisor_left,
+        library_divisor_undone_twice,
+        count_of_one_process,
     )
 }

@@ -32,6 +32,10 @@ def differences_on_ranks(jobs: list[Job], world: int = 2) -> list[list[str]]:
 def _rank(rank: int, world: int, folder: str, jobs: list[Job]) -> None:
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
+    os.environ.update(
+        RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world),
+        MASTER_ADDR="127.0.0.1", MASTER_PORT="29500", ACCELERATE_USE_CPU="true",
+    )  # fmt: skip
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world, timeout=datetime.timedelta(seconds=60)
     )
@@ -55,6 +59,8 @@ def _differences(rank: int, world: int, job: Job) -> list[str]:
     found = []
     for k, total in SETTINGS:
         setting = Setting(k, total, seed=1 + 10 * rank)
+        if features.get("needs") == "accelerate":
+            _forget_accelerate()
         recorder, failure = None, ""
         try:
             recorder = run(source, entry, features, setting)
@@ -71,3 +77,11 @@ def _differences(rank: int, world: int, job: Job) -> list[str]:
         ]
         found += [f"K={k} total={total}: {line}" for line in compare(recorder, setting, features, windows)]
     return found
+
+
+def _forget_accelerate() -> None:
+    """An Accelerator keeps its state in the process; each program makes its own."""
+    from accelerate.state import AcceleratorState, GradientState
+
+    AcceleratorState._reset_state(reset_partial_state=True)
+    GradientState._reset_state()
