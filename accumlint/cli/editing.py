@@ -19,7 +19,8 @@ def established(certificate: Certificate, requirement: str) -> bool:
         return False
     if requirement == "proved":
         return True
-    if Check.EXECUTED not in certificate.discharged:
+    needed = {Check.EXECUTED, Check.ON_RANKS} if certificate.needs_ranks else {Check.EXECUTED}
+    if not needed <= certificate.discharged:
         return False
     leaf = not certificate.needs_leaf or Check.LEAF_CHECKED in certificate.discharged
     return requirement == "executed" or leaf
