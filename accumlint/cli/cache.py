@@ -221,6 +221,7 @@ def _identity(settings: Settings) -> str:
             settings.repairs,
             settings.strategy,
             repr(settings.loss_contracts),
+            bool(settings.flags["ignore_noqa"]),
         ]
     )
 

@@ -20,7 +20,7 @@ def check_text(source: SourceText, shown: str, path: Path, settings: Settings) -
     """Check a text that has been read; `path` decides about per-file ignores."""
     file = CheckedFile(shown, source, trust=Trust(settings.safe_codes, settings.unsafe_codes))
     codes = settings.codes - settings.per_file_ignores.codes(path, known_codes())
-    suppressions = Suppressions(source.text)
+    suppressions = Suppressions("" if settings.flags["ignore_noqa"] else source.text)
     if suppressions.skips_file:
         return file
     options = Options(

@@ -70,7 +70,7 @@ NO_FLAGS: Mapping[str, Any] = {
     **dict.fromkeys(("respect_gitignore", "stdin_filename", "per_file_ignores", "color", "jobs", "config")),
     **dict.fromkeys(("exclude", "extend_exclude", "paths", "select", "extend_select", "ignore"), ()),
     **dict.fromkeys(("diff", "confirm", "exit_zero", "exit_non_zero_on_fix", "statistics", "add_noqa"), False),
-    **dict.fromkeys(("show_files", "show_settings", "write_baseline", "isolated"), False),
+    **dict.fromkeys(("show_files", "show_settings", "write_baseline", "isolated", "ignore_noqa"), False),
     "no_cache": True,
     "cache_dir": None,
     **dict.fromkeys(("verbose", "quiet"), 0),
@@ -128,7 +128,7 @@ def _refuse_conflicts(flags: Mapping[str, Any]) -> None:
 
 CONFLICTS = {
     "isolated": ("config",),
-    "add_noqa": ("fix", "diff", "write_baseline"),
+    "add_noqa": ("fix", "diff", "write_baseline", "ignore_noqa"),
     "write_baseline": ("diff",),
 }
 

@@ -15,7 +15,7 @@ from accumlint.report.formats import FORMATS
 SECTIONS = {
     "Repairs": ("fix", "unsafe_fixes", "diff", "confirm", "strategy", "require"),
     "Rule selection": ("select", "extend_select", "ignore", "per_file_ignores"),
-    "Known findings": ("add_noqa", "baseline", "write_baseline"),
+    "Known findings": ("ignore_noqa", "add_noqa", "baseline", "write_baseline"),
     "File selection": ("exclude", "extend_exclude", "force_exclude", "respect_gitignore", "stdin_filename"),
     "Output": (
         "output_format",
@@ -72,6 +72,7 @@ def _codes(flag: str, text: str) -> Callable[[Callable[..., int]], Callable[...,
 @click.option("--show-files", is_flag=True, help="Print the files that would be checked.")
 @click.option("--show-settings", is_flag=True, help="Print the settings that would be used.")
 @click.option("--stdin-filename", metavar="FILE", help="The name of what is read from stdin (path `-`).")
+@click.option("--ignore-noqa", is_flag=True, help="Report what noqa comments suppress, too; still never repair it.")
 @click.option("--add-noqa", is_flag=True, help="Add a noqa comment to each line with a finding.")
 @click.option("--baseline", metavar="FILE", help="Leave out the findings that this file lists.")
 @click.option("--write-baseline", is_flag=True, help="Write the findings to the baseline file.")
