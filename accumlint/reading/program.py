@@ -23,6 +23,11 @@ class Span:
 class Syntax(Protocol):
     """The way back from a `NodeId`; positions and text are computed on demand and remembered."""
 
+    @property
+    def source(self) -> str:
+        """The text that was read; positions are positions in it."""
+        ...
+
     def span(self, node: ir.NodeId) -> Span: ...
 
     def text(self, node: ir.NodeId) -> str:

@@ -58,6 +58,8 @@ def project_of(filename: str) -> Project | None:
 class Unplaced:
     """The syntax of a followed module: findings are never reported there, so its concrete tree is not kept."""
 
+    source = ""
+
     def span(self, node: int) -> Span:
         raise LookupError(f"node {node} is in a file that was only followed")
 

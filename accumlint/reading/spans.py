@@ -7,15 +7,13 @@ if the private names used here should go away, and a test holds that both agree.
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import libcst as cst
 
 from accumlint.reading.program import Span
+from accumlint.reading.recursion import deep_recursion
 
-RECURSION_LIMIT = 20_000
 NEWLINE = re.compile(r"\r\n?|\n")
 
 
@@ -59,14 +57,3 @@ def _restore_form_feeds(spans: list[Span], module: cst.Module, source: str) -> l
         )
         for span in spans
     ]
-
-
-@contextmanager
-def deep_recursion() -> Iterator[None]:
-    """libcst generates code recursively, several frames a level; depth itself is bounded by `table.MAX_DEPTH`."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, RECURSION_LIMIT))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)

@@ -1,8 +1,8 @@
-"""The table of concrete nodes that lowering fills; a `NodeId` is an index into it, after its `first`."""
+"""The table of syntax nodes that lowering fills; a `NodeId` is an index into it, after its `first`."""
 
 from __future__ import annotations
 
-import libcst as cst
+from typing import Any
 
 from accumlint.reading import ir
 
@@ -21,11 +21,11 @@ class Table:
 
     def __init__(self, first: ir.NodeId = 0) -> None:
         self.first = first
-        self.nodes: list[cst.CSTNode] = []
+        self.nodes: list[Any] = []  # of libcst or of ast
         self.depth = 0
         self.yields = False
 
-    def add(self, node: cst.CSTNode) -> ir.NodeId:
+    def add(self, node: Any) -> ir.NodeId:
         self.nodes.append(node)
         return self.first + len(self.nodes) - 1
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 
-from accumlint.reading.spans import deep_recursion
-
-_BLANK = re.compile(r"\s+")
+from accumlint.reading.one_line import one_line
+from accumlint.reading.recursion import deep_recursion
 
 
 def header_text(module: cst.Module, node: cst.CSTNode) -> str:
@@ -19,7 +16,7 @@ def header_text(module: cst.Module, node: cst.CSTNode) -> str:
 
 def _header(module: cst.Module, node: cst.CSTNode) -> str:
     def text(part: cst.CSTNode) -> str:
-        return _one_line(module, part)
+        return one_line(module.code_for_node(part))
 
     match node:
         case cst.If() | cst.While():
@@ -50,45 +47,3 @@ def _arguments(node: cst.ClassDef) -> list[cst.Arg]:
 
 def _async(marker: cst.Asynchronous | None) -> str:
     return "" if marker is None else "async "
-
-
-def _one_line(module: cst.Module, node: cst.CSTNode) -> str:
-    code = module.code_for_node(node)
-    if "\n" not in code and "\r" not in code and "#" not in code:
-        return code.strip()
-    return _join(_tokens(code))
-
-
-def _join(tokens: list[str]) -> str:
-    joined = ""
-    for token in tokens:
-        if token == " " and (not joined or joined[-1] in "([{ "):
-            continue
-        if token in (")", "]", "}") and joined.endswith(" "):
-            joined = joined[:-1]
-        joined += token
-    return joined.strip()
-
-
-_TOKEN = re.compile(
-    r"""(?P<string>[A-Za-z]{0,2}(?:\"\"\"(?:\\.|[^\\])*?\"\"\"|\'\'\'(?:\\.|[^\\])*?\'\'\'
-        |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'))
-      |(?P<comment>\#[^\r\n]*)
-      |(?P<blank>(?:\s|\\\r?\n)+)
-      |(?P<word>\w+)
-      |(?P<other>.)""",
-    re.VERBOSE | re.DOTALL,
-)
-
-
-def _tokens(code: str) -> list[str]:
-    """Tokens fine enough to tell comments and line breaks from the inside of strings."""
-    tokens: list[str] = []
-    for found in _TOKEN.finditer(code):
-        if found.lastgroup == "string":
-            tokens.append(_BLANK.sub(" ", found[0]) if "\n" in found[0] else found[0])
-        elif found.lastgroup == "blank":
-            tokens.append(" ")
-        elif found.lastgroup != "comment":
-            tokens.append(found[0])
-    return tokens

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from accumlint.findings import Edit
 from accumlint.reading import ir
 from accumlint.reading.program import Module, Span
-from accumlint.reading.syntax import ConcreteSyntax
 from accumlint.reading.walk import walk
 
 Block = tuple[ir.Statement, ...]
@@ -36,9 +35,8 @@ class Layout:
     """A module with the way from a node to its statement, block and text."""
 
     def __init__(self, module: Module) -> None:
-        assert isinstance(module.syntax, ConcreteSyntax)
         self.module = module
-        self.text = module.syntax.module.code
+        self.text = module.syntax.source
         self._starts = [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", self.text))]
         first = re.search(r"\r\n|\r|\n", self.text)
         self.newline = first.group() if first else "\n"

@@ -14,7 +14,8 @@ from reading_corpus import CHUNKS, chunk, source, standard_library
 
 from accumlint.reading import ir, spans, syntax
 from accumlint.reading.program import Module, Span
-from accumlint.reading.read import ReadError, read_module
+from accumlint.reading.read import NEWLINE, ReadError
+from accumlint.reading.read_concrete import read_concrete
 from accumlint.reading.spans import compute_spans, provider_spans
 from accumlint.reading.syntax import ConcreteSyntax
 from accumlint.reading.walk import walk
@@ -45,9 +46,10 @@ ONE_OF_EACH = (
 
 
 def read(text: str) -> tuple[Module, ConcreteSyntax]:
-    module = read_module(text, "example.py")
-    assert isinstance(module.syntax, ConcreteSyntax)
-    return module, module.syntax
+    """The reading by libcst; that by `ast` has its own test."""
+    lines = NEWLINE.split(text)
+    body, concrete = read_concrete(text, lines, 0)
+    return Module("example.py", body, concrete, "", lines), concrete
 
 
 def nodes_of(concrete: ConcreteSyntax) -> list[cst.CSTNode]:
