@@ -11,7 +11,7 @@ from itertools import pairwise
 from accumlint.contract.evidence import FileFacts, Spread, judge_counts
 from accumlint.contract.exempt import is_summed_on_purpose
 from accumlint.contract.verdict import Clause, Confidence, Evidence, Violation
-from accumlint.contract.weights import Weighting, degree, literal_degree, weigh
+from accumlint.contract.weights import Weighting, degree, is_repeated, literal_degree, weigh
 from accumlint.contract.windows import Window, cut_windows
 from accumlint.reading import ir
 from accumlint.semantics.trace import ADVANCE, BACKWARD, CLEAR, CLIP, STEP, UNSCALE, UPDATE, Event, Trace
@@ -98,6 +98,8 @@ def check_weights(case: Case) -> Iterator[Violation]:
     if not whole:
         return
     for weighting in weigh(case.trace, whole[0]):
+        if not is_repeated(whole[0], weighting.site):
+            continue  # one loss of several in an iteration, each from data of its own: a sum over tasks
         yield from _judge_weighting(case, whole[0], weighting)
 
 

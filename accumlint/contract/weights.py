@@ -42,6 +42,11 @@ def weigh(trace: Trace, window: Window) -> list[Weighting]:
     return [_weighting(trace, window, terms) for terms in places.values()]
 
 
+def is_repeated(window: Window, site: Site) -> bool:
+    """Whether a place in the code gives a loss to more than one microbatch of the window."""
+    return len({microbatch for each, microbatch in window.gradient if site_key(each) == site_key(site)}) > 1
+
+
 def _plus(left: Num, right: Num) -> Num:
     at = tuple(None if a is None or b is None else a + b for a, b in zip(left.at, right.at, strict=True))
     return Num(at, left.text, left.unknowns | right.unknowns | {"sum"})

@@ -36,7 +36,8 @@ from accumlint.semantics.trace import BACKWARD, STEP, Trace
 
 RESTARTS = 24
 FLIPS = 6
-LARGEST_LITERAL = 64
+LARGEST_LITERAL = 128
+"""The longest window that is run in full where the code writes its length down."""
 STEPS = (3, 2)
 """The numbers of accumulation steps that are tried where the code leaves it open."""
 
@@ -129,6 +130,8 @@ def _settle(program: Program, region: Region, knowledge: Knowledge, forced: dict
             trace.steps, trace.steps_text = knowledge.steps, next(iter(knowledge.steps_paths))
         elif trace.steps is None and knowledge.literal_steps in window_sizes(trace):
             trace.steps, trace.steps_text = knowledge.literal_steps, str(knowledge.literal_steps)
+        if trace.steps is not None and trace.steps > LARGEST_LITERAL and trace.steps not in window_sizes(trace):
+            trace.stopped = trace.stopped or f"a window of {trace.steps} microbatches is too long to be followed"
         return machine, not knowledge.steps_paths and not _has_free_window(machine)
     machine = Machine(program, knowledge, forced, region.name)
     machine.trace.stopped = "its configuration does not settle"
@@ -241,10 +244,12 @@ def _wanted_length(key: str, use: LoopUse | None, knowledge: Knowledge, brings: 
 def _literal_steps(machine: Machine) -> int | None:
     """A number of accumulation steps that the code itself writes down: it shows in how often the optimizer steps."""
     trace = machine.trace
-    if machine.knowledge.steps_paths or trace.steps is not None:
+    if machine.knowledge.steps_paths:
         return None
     known = machine.knowledge.literal_steps or 0
     windows = window_sizes(trace)
+    if trace.steps is not None:  # a framework counts: without a whole window the loops were too short
+        return trace.steps if trace.steps not in windows and known != trace.steps <= LARGEST_LITERAL else None
     usual = max(set(windows), key=lambda size: (windows.count(size), size)) if windows else 0
     confirmed = [m for m in machine.moduli if m in windows and m <= LARGEST_LITERAL]
     if confirmed and known not in windows:

@@ -31,6 +31,16 @@ for step in range(10):
     total = sum((y != -100).sum() for _, y in window)
 """
 SILENT = {
+    "two tasks, each with data and a loss of its own": (
+        "",
+        """
+        for (xa, ya), (xb, yb) in zip(loader, DataLoader(more, batch_size=8)):
+            opt.zero_grad()
+            F.cross_entropy(net(xa), ya).backward()
+            F.mse_loss(net(xb), yb).backward()
+            opt.step()
+        """,
+    ),
     "prepared objects of accelerate without a guard": (
         ACCELERATE,
         """
