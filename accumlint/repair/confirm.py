@@ -29,6 +29,7 @@ from accumlint.repair.derive import derive, other_count
 from accumlint.repair.leaves import LeafProblem, check_leaves
 from accumlint.repair.prove import Expectation, Proof, prove
 from accumlint.repair.prove_weights import original_factors
+from accumlint.repair.prove_windows import cut_segments
 from accumlint.repair.ranks import text_has_ranks
 from accumlint.repair.slices import LIMIT, Executed, execute
 from accumlint.semantics.run import Result
@@ -86,6 +87,7 @@ def certify(
         declared,
         equal=not obligations and not _counts_already(changed),
         distributed=text_has_ranks("\n".join(module.lines)),
+        crossing=_crosses(changed),
         undefined=not obligations and _divides_by_zero(judged_before),
     )
     results = [new.result for _, new in changed]
@@ -304,6 +306,18 @@ def _divides_by_zero(before: Iterable[Judged]) -> bool:
         for coefficient in event.gradient.values()
         for value in coefficient.at
     )
+
+
+def _crosses(changed: Iterable[tuple[Judged | None, Judged]]) -> bool:
+    """Whether windows of the original run on over the ends of passes although nothing is reported of that."""
+    before = [old for old, _ in changed if old is not None]
+    return any(
+        segment.crosses_end
+        for old in before
+        for trace in old.result.default
+        for store in trace.stores
+        for segment in cut_segments(trace, store)
+    ) and not any(violation.clause is Clause.LEFTOVER for old in before for violation in old.violations)
 
 
 def _counts_already(changed: Iterable[tuple[Judged | None, Judged]]) -> bool:

@@ -15,7 +15,7 @@ from accumlint.repair.rewrite import Draft, Layout, Unplannable
 from accumlint.semantics.trace import BACKWARD, Event
 
 WRAPPERS = frozenset({"DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard"})
-OTHER = re.compile(r"\bhorovod\b|\bDataParallel\b|\bcolossalai\b|\bxla_model\b|\bxm\.")
+OTHER = re.compile(r"\bhorovod\b|\bcolossalai\b|\bxla_model\b|\bxm\.")
 FABRIC = re.compile(r"\bfabric\b")
 ENGINE = "DeepSpeed keeps the gradients in its engine: they cannot be divided after the backward"
 
@@ -25,6 +25,8 @@ def find_averaging(window: Window, event: Event) -> Averaging | None:
     text = window.layout.text
     if found := OTHER.search(text):
         raise Unplannable(f"{found.group()} is in sight: how it combines the gradients is not known")
+    if re.search(r"\bDataParallel\b", text) and not _computes_loss(window, event):
+        raise Unplannable("with DataParallel, a loss that the model computes is a mean of the means of its devices")
     if re.search(r"\baccelerate\b|\bAccelerator\b|\baccelerator\.", text):
         return accelerate_averaging(window, event)
     if re.search(r"\bdeepspeed\b", text):
@@ -34,6 +36,16 @@ def find_averaging(window: Window, event: Event) -> Averaging | None:
     if not text_has_ranks(text) and not window.trace.reduced:
         return None
     return _process_group(window)
+
+
+def _computes_loss(window: Window, event: Event) -> bool:
+    """Whether the loss is a library's call in the loop's own function, on outputs that its devices have gathered."""
+    layout = window.layout
+    sites = [] if event.form is None else [site for site, _ in event.form.terms]
+    here = all(
+        site.node in layout.holder and layout.function(layout.statement(site.node)) is window.function for site in sites
+    )
+    return here and all(site.call.startswith("torch.nn.") for site in sites)
 
 
 def multiply_by_ranks(window: Window, draft: Draft) -> None:

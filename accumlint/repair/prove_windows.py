@@ -84,6 +84,13 @@ def _mark_ends(trace: Trace, segment: Segment, places: dict[int, int]) -> None:
     segment.at_end = segment.backwards[-1].is_last or any(backwards[-1] < end <= until for end in ends)
 
 
+def meant_windows(trace: Trace, segments: list[Segment]) -> list[list[int]]:
+    """The windows that are to step: all, but a last one where the stream is endless or windows run over its ends."""
+    steps_only = trace.guessed or not trace.ends or any(segment.crosses_end for segment in segments)
+    filled = [segment for segment in segments if segment.microbatches]
+    return [list(segment.microbatches) for segment in filled if segment.step is not None or not steps_only]
+
+
 def whole_size(segments: list[Segment]) -> int:
     """The most usual size above one of the windows that stepped; 0 if there is none."""
     sizes = Counter(len(s.microbatches) for s in segments if s.step is not None and len(s.microbatches) > 1)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from accumlint.harness.rank_runner import RankRunner
 from accumlint.harness.runner import Job, Result, Status
-from accumlint.repair.prove_windows import cut_segments
+from accumlint.repair.prove_windows import cut_segments, meant_windows
 from accumlint.repair.slices import (
     EQUAL,
     SEED,
@@ -107,8 +107,7 @@ def rank_program(trace: Trace, pair: tuple[int, int], seed: int, factors: Sequen
             float(factors[place]) if place < len(factors) else 1.0 for place in range(max(len(set(sites.values())), 1))
         ]
         counts = [counts_at(trace, point) for point in pair]
-        segments = [s for s in cut_segments(trace, store) if s.microbatches]
-        windows = [list(s.microbatches) for s in segments if s.step is not None or trace.ends]
+        windows = meant_windows(trace, cut_segments(trace, store))
         clip = clip_kind(trace, store)
         lines.append(f"    counts = {counts}")
         lines.append(f"    s = RankSlice(torch, counts[rank], {len(weights)}, {seed}, rank, {trace.sums_ranks})")

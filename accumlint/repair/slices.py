@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from accumlint.harness.runner import Job, Runner, Status
-from accumlint.repair.prove_windows import cut_segments
+from accumlint.repair.prove_windows import cut_segments, meant_windows
 from accumlint.semantics.trace import (
     BACKWARD,
     CLEAR,
@@ -84,9 +84,7 @@ def _body(trace: Trace, name: str, point: int, seed: int, factors: Sequence[Frac
 
 def _of_store(trace: Trace, store: str, name: str, point: int, seed: int, factors: Sequence[Fraction]) -> list[str]:
     counts = counts_at(trace, point)
-    windows = [list(segment.microbatches) for segment in cut_segments(trace, store) if segment.microbatches]
-    if trace.guessed or not trace.ends:
-        windows = [w for w, s in zip(windows, cut_segments(trace, store), strict=False) if s.step is not None]
+    windows = meant_windows(trace, cut_segments(trace, store))
     sites = sites_of(trace, store)
     weights = [
         float(factors[place]) if place < len(factors) else 1.0 for place in range(max(len(set(sites.values())), 1))

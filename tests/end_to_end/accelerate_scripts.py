@@ -87,11 +87,28 @@ def train(model, loader, optimizer, scheduler, weights, accum, epochs):
                     scheduler.step()
                     optimizer.zero_grad()
 """,
+    "windows over the end of a pass": HEAD
+    + """from accelerate.utils import GradientAccumulationPlugin
+
+
+def train(model, loader, optimizer, scheduler, weights, accum, epochs):
+    plugin = GradientAccumulationPlugin(num_steps=accum, sync_with_dataloader=False)
+    accelerator = Accelerator(gradient_accumulation_plugin=plugin)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+    for _ in range(epochs):
+        for batch in loader:
+            with accelerator.accumulate(model):
+                logits = model(batch["input_ids"])
+                loss = F.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten(), ignore_index=-100)
+                accelerator.backward(loss)
+                optimizer.step()
+                optimizer.zero_grad()
+""",
 }
 
 
-def tokens(world: int, counts: Sequence[int] = COUNTS, weighted: bool = False) -> Problem:
-    """Seven microbatches of two rows (each rank gets every other one), twice over them."""
+def tokens(world: int, counts: Sequence[int] = COUNTS, weighted: bool = False, over_end: bool = False) -> Problem:
+    """Six microbatches of two rows (each rank gets every other one), twice over them."""
     torch.manual_seed(3)
     model, drawn = token_model(), Tokens(counts)
     weights = torch.rand(model[-1].out_features) + 0.1
@@ -99,13 +116,14 @@ def tokens(world: int, counts: Sequence[int] = COUNTS, weighted: bool = False) -
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0 / (1 + step))
     loader = torch.utils.data.DataLoader(rows_of(drawn)[:12], batch_size=2, collate_fn=stacked)
     each = 6 // world
-    windows = (*[K] * (each // K), *([each % K] if each % K else []))
+    k = 2 if over_end else K
+    windows = (2,) * each if over_end else (K,) * (each // K) * 2
     return Problem(
         model,
         drawn.examples,
         weighted_loss(weights) if weighted else token_loss(),
-        lambda ns, _: ns["train"](model, loader, optimizer, schedule, weights, K, 2),
-        windows * 2,
+        lambda ns, _: ns["train"](model, loader, optimizer, schedule, weights, k, 2),
+        windows,
     )
 
 
@@ -125,7 +143,7 @@ def weighted_loss(weights: torch.Tensor) -> Callable[..., tuple[torch.Tensor, to
 COUNTED = {"unequal counts": COUNTS, "a rank without targets": (7, 0, 2, 0, 9, 0, 3)}  # ranks take turns
 PROBLEMS: dict[str, Callable[[int], Problem]] = {
     f"{name}, {counted}": (
-        lambda world, counts=counts, weighted="weights" in name: tokens(world, counts, weighted=weighted)
+        lambda world, counts=counts, name=name: tokens(world, counts, "weights" in name, "over the end" in name)
     )
     for name in SCRIPTS
     for counted, counts in COUNTED.items()

@@ -16,8 +16,8 @@ WORLDS: dict[str, tuple[int, ...]] = {}  # case -> on how many ranks it can run
 ACCELERATE = frozenset(
     f"acc{name}"
     for name in (
-        "104_accelerate_manual_division", "106_accelerate_gathered_count", "201_accelerate_unguarded_clip",
-        "302_zero_first_accelerate", "306_accelerate_unprepared",
+        "101_accelerate_causal_lm", "104_accelerate_manual_division", "106_accelerate_gathered_count",
+        "201_accelerate_unguarded_clip", "302_zero_first_accelerate", "306_accelerate_unprepared",
     )
 )  # fmt: skip
 STEPS = 2
@@ -115,6 +115,13 @@ def with_real_accelerate(name: str) -> Callable[[int], Problem]:
         return replace(problem, modules=kept)
 
     return build
+
+
+@case("acc101_accelerate_causal_lm", 1, 2)
+def causal_lm(world: int) -> Problem:
+    """Seven batches, three times; two ranks get four each, since Accelerate repeats rows to make them even."""
+    problem = with_real_accelerate("acc101_accelerate_causal_lm")(world)
+    return problem if world == 1 else replace(problem, windows=(K,) * 4)
 
 
 for _name in sorted(ACCELERATE - PROBLEMS.keys()):

@@ -14,6 +14,7 @@ from truth import CASES, codes_of, possible_faults
 from accumlint.api import repair_source
 
 HERE = [name for name in PROBLEMS if name not in ACCELERATE or importlib.util.find_spec("accelerate")]
+DECLARED = {"acc101_accelerate_causal_lm"}  # its count is declared by a loss contract: right, but not called safe
 RUNS = [(name, world) for name in PROBLEMS for world in WORLDS[name]]
 FAULTY = [run for run in RUNS if not run[0].startswith("ok_")]
 
@@ -25,7 +26,7 @@ def text_of(name: str) -> str:
 
 @cache
 def repaired(name: str) -> str:
-    text = repair_source(text_of(name), f"{name}.py").source
+    text = repair_source(text_of(name), f"{name}.py", unsafe=name in DECLARED).source
     assert (text == text_of(name)) == name.startswith("ok_")
     return text
 
