@@ -9,8 +9,8 @@ from accumlint.cli.settings import Settings
 from accumlint.findings import Edit, Finding, Fix
 from accumlint.reading.program import Span
 from accumlint.repair.certificate import Applicability, Certificate, Check
+from accumlint.report.edited import edited
 from accumlint.report.model import UNUSED_SUPPRESSION, CheckedFile
-from accumlint.source.positions import Positions
 
 
 def established(certificate: Certificate, requirement: str) -> bool:
@@ -90,15 +90,4 @@ def _meets(one: Span, two: Span) -> bool:
 
 def apply(text: str, fixes: Iterable[Fix]) -> str:
     """The text with all edits made; they must be disjoint."""
-    positions = Positions(text)
-    edits = sorted((edit for fix in fixes for edit in fix.edits), key=lambda edit: edit.span)
-    pieces: list[str] = []
-    done = 0
-    for edit in edits:
-        start = positions.offset(edit.span.line, edit.span.column)
-        end = positions.offset(edit.span.end_line, edit.span.end_column)
-        if start < done:
-            raise ValueError(f"the edits of a repair overlap in line {edit.span.line}")
-        pieces += (text[done:start], edit.content)
-        done = end
-    return "".join((*pieces, text[done:]))
+    return edited(text, (edit for fix in fixes for edit in fix.edits))

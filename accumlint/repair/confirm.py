@@ -36,7 +36,7 @@ from accumlint.semantics.run import Result
 from accumlint.semantics.trace import STEP, render
 
 NO_TORCH = "torch is not installed: pip install 'accumlint[torch]'"
-NOT_ASKED = "not executed: confirmation was not asked for"
+NOT_ASKED = "not executed: --confirm executes it with torch"
 NO_DIFFERENCE = "not executed: the original equals the full batch on the drawn data as well"
 OF_RANKS = frozenset({Clause.SYNC, Clause.WORLD_SIZE})
 """Findings that show on several ranks only."""
@@ -254,7 +254,7 @@ class _Builder:
         """Counts that contracts declare: what they say is assumed, and that the text holds them is checked."""
         declared = [each for each in obligations if each.declared]
         if len(declared) < len(obligations):
-            self.missing.append("not leaf-checked: confirmation was not asked for")
+            self.missing.append("not leaf-checked: --confirm checks on data what the loss divides by")
         if not declared:
             return
         self.assumptions.update(dict.fromkeys(f"declared: {each.declared}" for each in declared))

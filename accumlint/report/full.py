@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from accumlint.findings import Finding, Fix
 from accumlint.reading.program import Span
-from accumlint.repair.certificate import Applicability, Certificate, Measure
+from accumlint.repair.certificate import Applicability, Certificate, Check, Measure
+from accumlint.report.changes import changes
 from accumlint.report.headline import headline
 from accumlint.report.model import CheckedFile, Run
 from accumlint.report.styled import Line, Piece, line, plain, width
@@ -92,6 +93,7 @@ def _repair(file: CheckedFile, finding: Finding, fix: Fix) -> Iterator[Line]:
     )  # fmt: skip
     for text in details(certificate):
         yield line(Piece("     ", "gutter"), text)
+    yield from changes(file, fix)
 
 
 def established_checks(certificate: Certificate) -> str:
@@ -101,7 +103,9 @@ def established_checks(certificate: Certificate) -> str:
 
 
 def details(certificate: Certificate) -> Iterator[str]:
-    """The lines below the level: figures, assumptions, what is missing, what disagrees."""
+    """The lines below the level: what was proved, figures, assumptions, what is missing, what disagrees."""
+    if Check.PROVED in certificate.discharged:
+        yield "proved: interpreted again, the repaired loop meets the contract: one full-batch update a window"
     for measure in certificate.measures:
         yield _measure(measure)
     for assumption in certificate.assumptions:

@@ -56,7 +56,7 @@ def repairs(run: Run, confirmed: bool, has_torch: bool) -> Iterator[Line]:
     if not confirmed:
         it = "it" if len(fixes) == 1 else "them"
         yield line(
-            f"{plural(len(fixes), 'repair')} planned: --diff shows and confirms {it}, --fix applies what is safe"
+            f"{plural(len(fixes), 'repair')} planned: --confirm executes {it} with torch, --fix applies what is safe"
         )
         return
     kinds = Counter(applicability for applicability, _ in fixes.values())

@@ -36,13 +36,18 @@ def test_full(run) -> None:
         "   = assumes: the clip is active",
         "   = help: weight by valid targets",
         "   = repair: unsafe (proved): Move the call",
+        "     proved: interpreted again, the repaired loop meets the contract: one full-batch update a window",
         "     assumes: K is positive",
         "     missing for safe: the leaf was not checked",
+        "     3       lost()",
+        "     4 -     acc201_safe(1)",
+        "       +     good(1)",
+        "     5       acc301_proved(2)",
     ]
     assert "   = repair: none: the boundary is not visible" in blocks[2]
     assert blocks[3].splitlines() == [
         "Found 3 errors in 1 file; 1 training loop analysed, 1 not reached (see -v)",
-        "2 repairs planned: --diff shows and confirms them, --fix applies what is safe",
+        "2 repairs planned: --confirm executes them with torch, --fix applies what is safe",
     ]
 
 
