@@ -36,13 +36,8 @@ def read_hidden(layout: Layout, site: Site, root: ir.Expression) -> Leaf:
     assert site.count is not None
     return Leaf(
         site, root, text, "", count if contract.counted in (Counted.ROWS, Counted.ELEMENTS) else wrapped, site.count,
-        exact=exact, declared=declaration(contract),
+        exact=exact, declared=contract.text,
     )  # fmt: skip
-
-
-def declaration(contract: LossContract) -> str:
-    """The contract with what it assumes, on one line."""
-    return "; ".join((contract.text, *contract.assumes))
 
 
 def notes_of(leaf: Leaf) -> tuple[str, ...]:
@@ -144,4 +139,4 @@ def rewrite_beside(
     draft.replace_whole(flow.argument.node, summed)
 
 
-__all__ = ["count_at_call", "declaration", "notes_of", "read_hidden", "rewrite_beside"]
+__all__ = ["count_at_call", "notes_of", "read_hidden", "rewrite_beside"]

@@ -7,6 +7,7 @@ shape of the data is not known, so every usual shape is tried: each on which the
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,13 +16,13 @@ from typing import Any, Protocol
 from accumlint.harness.leaf import Leaf, LeafPair, LeafReport, check_pair
 from accumlint.harness.runner import Runner, Status
 from accumlint.reading.program import Module
-from accumlint.repair.replay import LossCall, Replay, UnmodelledError
+from accumlint.repair import handmade
+from accumlint.repair.replay import MASK_NAME, LossCall, Replay, UnmodelledError
 from accumlint.repair.scope import Scope, changes_between
 
 Shape = tuple[str | int, ...]
 INDEXED = frozenset({"cross_entropy", "nll_loss"})
 CLASS_COUNT = re.compile(r"vocab|class|label|num_tags|n_out", re.I)
-MASK_NAME = re.compile(r"mask|weight|valid|keep", re.I)
 INDEXED_SHAPES: tuple[tuple[Shape, Shape], ...] = (
     (("B", "C"), ("B",)),
     (("B", "T", "C"), ("B", "T")),
@@ -99,8 +100,6 @@ def _check(texts: _Texts, runner: Runner) -> LeavesHold | LeafProblem:
     place = replay.scope.place
     replay.home = Scope.at(texts.new, _line_of(texts.new, texts.count, place)).place
     mean = replay.text(_expression(texts.mean))
-    if not replay.calls:
-        raise UnmodelledError(f"`{texts.mean[:60]}` holds no loss of torch")
     lines = [_line_of(texts.new, text, place) for text in (texts.sum or texts.count, texts.count)]
     if not all(lines):
         raise UnmodelledError("the sum or the count is not in the repaired text as it was planned")
@@ -115,8 +114,8 @@ def _check(texts: _Texts, runner: Runner) -> LeavesHold | LeafProblem:
     held: list[LeafReport] = []
     assumptions: list[str] = []
     reason = ""
-    restricted = _is_squeezed(replay)
-    for leaves, constants in _drawings(replay, restricted):
+    restricted = bool(replay.calls) and _is_squeezed(replay)
+    for leaves, constants in _ways(replay, count, restricted):
         report = check_pair(_pair(mean, total, count, leaves, constants), runner)
         raised = report.reason.startswith(Status.RAISED.value)
         if raised and "out of bounds" in report.reason:
@@ -124,7 +123,7 @@ def _check(texts: _Texts, runner: Runner) -> LeavesHold | LeafProblem:
             report = check_pair(_pair(mean, total, count, leaves, constants), runner)
             raised = report.reason.startswith(Status.RAISED.value)
             assumptions.append(f"no target is an ignored label (`{texts.count}` would fail on it)")
-        if raised:
+        if raised or (not replay.calls and math.inf in report.errors.values()):
             reason = reason or report.reason
             continue
         if not report.holds:
@@ -134,6 +133,8 @@ def _check(texts: _Texts, runner: Runner) -> LeavesHold | LeafProblem:
         raise UnmodelledError(reason or f"`{texts.mean[:60]}` runs on no usual shape of data")
     if restricted:
         assumptions.append("what is squeezed has a last dimension of 1, and targets have one dimension")
+    if replay.small:
+        assumptions.append(f"what is added to the divisor ({replay.small:g}) is taken for 0")
     if any(leaf.kind == "mask" for leaf in leaves):
         assumptions.append("masks hold zeros and ones")
     return LeavesHold((max(held, key=lambda report: report.error),), tuple(dict.fromkeys(assumptions)))
@@ -171,6 +172,15 @@ def _is_squeezed(replay: Replay) -> bool:
     call = replay.calls[0]
     roots = call.roots.get("input", [])
     return call.name not in INDEXED and bool(roots) and roots[0] in replay.squeezed
+
+
+def _ways(replay: Replay, count: str, restricted: bool) -> Iterator[tuple[tuple[Leaf, ...], dict[str, object]]]:
+    """Every way to draw the leaves, with the constants beside them."""
+    if replay.calls:
+        yield from _drawings(replay, restricted)
+        return
+    for leaves in handmade.drawings(replay, count):
+        yield leaves, {}
 
 
 def _drawings(replay: Replay, restricted: bool) -> Iterator[tuple[tuple[Leaf, ...], dict[str, object]]]:

@@ -7,6 +7,7 @@ batch, the result of a model, a parameter. Everything else raises `UnmodelledErr
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, field
 
 from accumlint.repair.scope import Scope
@@ -17,7 +18,8 @@ METHODS = frozenset(
      "le", "clamp", "clamp_min", "any", "all", "masked_select", "masked_fill", "log_softmax", "softmax",
      "log", "exp", "argmax", "expand", "expand_as", "repeat", "narrow", "index_select", "gather",
      "logical_and", "logical_not", "ravel", "mul", "div", "nelement", "abs", "item", "detach", "clone",
-     "type_as", "unflatten", "movedim", "swapaxes"}
+     "type_as", "unflatten", "movedim", "swapaxes", "square", "pow", "sqrt", "sigmoid", "tanh", "relu", "log1p",
+     "neg", "logsumexp", "add", "sub", "maximum", "minimum", "clip", "amax", "amin"}
 )  # fmt: skip
 DROPPED = frozenset({"cuda", "cpu", "contiguous", "pin_memory"})
 FUNCTIONS = frozenset(
@@ -25,15 +27,20 @@ FUNCTIONS = frozenset(
      "torch.where", "torch.full", "torch.ones", "torch.zeros", "torch.tensor", "torch.numel", "torch.clamp",
      "torch.count_nonzero", "torch.logical_and", "torch.stack", "torch.log_softmax", "torch.softmax",
      "torch.logical_not", "torch.ne", "torch.eq", "torch.transpose", "torch.reshape", "torch.masked_select",
-     "torch.cat", "torch.squeeze", "torch.as_tensor"}
+     "torch.cat", "torch.squeeze", "torch.as_tensor", "torch.square", "torch.abs", "torch.pow", "torch.exp",
+     "torch.log", "torch.sqrt", "torch.sigmoid", "torch.tanh", "torch.log1p", "torch.gather", "torch.maximum",
+     "torch.minimum", "torch.logsumexp", "torch.relu", "torch.mul", "torch.div", "torch.sub", "torch.add",
+     "torch.neg"}
+    | {f"torch.nn.functional.{name}" for name in (
+        "log_softmax", "softmax", "logsigmoid", "sigmoid", "softplus", "relu", "one_hot", "normalize")}
 )  # fmt: skip
 DTYPES = frozenset(
     {"torch.long", "torch.int64", "torch.int", "torch.bool", "torch.float", "torch.float32", "torch.float64"}
 )  # fmt: skip
 LOSSES = frozenset(
     {"cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
-     "binary_cross_entropy", "kl_div", "ctc_loss", "binary_cross_entropy_with_logits", "log_softmax",
-     "softmax", "logsigmoid", "sigmoid", "poisson_nll_loss", "soft_margin_loss"}
+     "binary_cross_entropy", "kl_div", "ctc_loss", "binary_cross_entropy_with_logits", "poisson_nll_loss",
+     "soft_margin_loss"}
 )  # fmt: skip
 MODULES = {
     "CrossEntropyLoss": "cross_entropy", "NLLLoss": "nll_loss", "MSELoss": "mse_loss", "L1Loss": "l1_loss",
@@ -44,6 +51,8 @@ MODULES = {
 BUILTINS = frozenset({"int", "float", "max", "min", "len", "sum", "abs"})
 POSITIONS = {"ctc_loss": ("log_probs", "targets", "input_lengths", "target_lengths")}
 FUNCTIONAL = "torch.nn.functional."
+MASK_NAME = re.compile(r"mask|weight|valid|keep", re.I)
+LARGEST_EPS = 1e-3
 
 
 class UnmodelledError(Exception):
@@ -70,9 +79,13 @@ class Replay:
     calls: list[LossCall] = field(default_factory=list)
     masks: set[str] = field(default_factory=set)
     squeezed: set[str] = field(default_factory=set)
+    indices: set[str] = field(default_factory=set)  # leaves that pick a class
+    loss: ast.expr | None = None  # what was asked for last: a helper that it calls is followed
+    small: float = 0.0  # what is added to a divisor and was left out
     seen: set[str] = field(default_factory=set)  # the names that were read
 
     def text(self, node: ast.expr, line: int | None = None) -> str:
+        self.loss = node
         return _Writer(self, self.scope.line if line is None else line, 0).write(node)
 
     def leaf(self, what: str) -> str:
@@ -101,11 +114,22 @@ class _Writer:
 
     def _binop(self, node: ast.BinOp) -> str:
         copy = ast.BinOp(ast.Name("L", ast.Load()), node.op, ast.Name("R", ast.Load()))
-        left, right = self.write(node.left), self.write(node.right)
+        left, right = self.write(node.left), self.write(self._divisor(node))
         if isinstance(node.op, ast.Mult):
             self._note_masks(left, right)
         operator = ast.unparse(copy)[2:-2]
         return f"({left} {operator} {right})"
+
+    def _divisor(self, node: ast.BinOp) -> ast.expr:
+        """The right side; of a divisor `n + 1e-8` only `n`."""
+        right = node.right
+        small = right.right if isinstance(right, ast.BinOp) and isinstance(right.op, ast.Add) else None
+        value = small.value if isinstance(small, ast.Constant) else None
+        if not isinstance(node.op, ast.Div) or not isinstance(value, float) or not 0 < value < LARGEST_EPS:
+            return right
+        assert isinstance(right, ast.BinOp)
+        self.replay.small = max(self.replay.small, value)
+        return right.left
 
     def _note_masks(self, left: str, right: str) -> None:
         for mine, other in ((left, right), (right, left)):
@@ -208,18 +232,23 @@ class _Writer:
         if made is not None:
             return self._loss(MODULES[made[0]], node, made[1])
         if canonical in FUNCTIONS:
-            return f"{canonical}({self._arguments(node)})"
+            written = f"{canonical}({self._arguments(node)})"
+            if canonical in ("torch.gather", f"{FUNCTIONAL}one_hot"):
+                self._note_index(node.args[-1])
+            return written
         if canonical:
             raise UnmodelledError(f"`{canonical}` is not replayed")
         if isinstance(node.func, ast.Name) and node.func.id in BUILTINS:
             return f"{node.func.id}({self._arguments(node)})"
-        if (helper := self.replay.scope.returned(node)) is not None and (inlined := self._inline(*helper)) is not None:
+        if (helper := self.replay.scope.returned(node)) is not None and (
+            inlined := self._inline(*helper, node is self.replay.loss)
+        ) is not None:
             return inlined
         if isinstance(node.func, ast.Attribute):
             return self._method(node, node.func)
         return self.replay.leaf(ast.unparse(node))
 
-    def _inline(self, value: ast.expr, inside: Scope) -> str | None:
+    def _inline(self, value: ast.expr, inside: Scope, is_loss: bool) -> str | None:
         """What a helper of the file returns, if it is a loss of known operations; else None."""
         replay = self.replay
         kept = (dict(replay.leaves), list(replay.calls), set(replay.masks), set(replay.squeezed), replay.scope)
@@ -229,8 +258,8 @@ class _Writer:
         except UnmodelledError:
             text = ""
         replay.scope = kept[4]
-        if text and len(replay.calls) > len(kept[1]):
-            return text
+        if text and (len(replay.calls) > len(kept[1]) or is_loss):
+            return text  # a helper that calls a loss, or the one that is the loss
         replay.leaves, replay.calls, replay.masks, replay.squeezed = kept[0], kept[1], kept[2], kept[3]
         return None
 
@@ -244,9 +273,15 @@ class _Writer:
         if function.attr not in METHODS or _is_self(function.value):
             return self.replay.leaf(ast.unparse(node))
         base = self.write(function.value)
+        if function.attr == "gather" and node.args:
+            self._note_index(node.args[-1])
         if function.attr == "squeeze" and base in self.replay.leaves.values():
             self.replay.squeezed.add(base)
         return f"{base}.{function.attr}({self._arguments(node)})"
+
+    def _note_index(self, node: ast.expr) -> None:
+        text = self.write(node)
+        self.replay.indices |= {name for name in self.replay.leaves.values() if mentions(text, name)}
 
     def _arguments(self, node: ast.Call) -> str:
         if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
@@ -289,7 +324,7 @@ class _Writer:
         given |= {k.arg: k.value for k in node.keywords if k.arg is not None} | more
         texts = {parameter: self.write(value) for parameter, value in given.items()}
         known = sorted(self.replay.leaves.values(), key=len, reverse=True)
-        roots = {p: [leaf for leaf in known if _mentions(text, leaf)] for p, text in texts.items()}
+        roots = {p: [leaf for leaf in known if mentions(text, leaf)] for p, text in texts.items()}
         options = {p: ast.literal_eval(t) for p, t in texts.items() if not roots[p] and _is_literal(t)}
         self.replay.calls.append(LossCall(name, given, roots, options))
         return f"torch.nn.functional.{name}({', '.join(f'{p}={t}' for p, t in texts.items())})"
@@ -306,7 +341,7 @@ def _is_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "self"
 
 
-def _mentions(text: str, leaf: str) -> bool:
+def mentions(text: str, leaf: str) -> bool:
     return any(isinstance(n, ast.Name) and n.id == leaf for n in ast.walk(ast.parse(text, mode="eval")))
 
 
