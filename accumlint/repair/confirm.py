@@ -286,6 +286,10 @@ class _Builder:
         found = check_leaves(before, after, visible, runner)
         if isinstance(found, LeafProblem):
             self.missing.append(f"not leaf-checked: {found.reason}")
+            if found.wrong and Check.PROVED in self.discharged:
+                self.disagreement = (
+                    f"the count is planned as that of the loss, torch does not confirm it: {found.reason}"
+                )
             return
         self.discharged.add(Check.LEAF_CHECKED)
         self.assumptions.update(dict.fromkeys(found.assumptions))

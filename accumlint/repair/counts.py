@@ -79,7 +79,7 @@ def read_leaf(layout: Layout, site: Site, names: Names) -> Leaf:
         raise Unplannable(f"what `{shown}` divides by is out of sight")
     if family is None or not isinstance(expression, ir.Call) or site.reduction != "mean":
         raise Unplannable("the loss is no call of a torch loss: what it divides by is not known")
-    if _in_scope_of_its_own(layout, expression):
+    if in_scope_of_its_own(layout, expression):
         raise Unplannable("the loss is computed inside a lambda or comprehension")
     module = site.call.endswith((".__call__", ".forward"))
     parameters = _parameters(family.forward if module else family.functional_parameters)
@@ -108,7 +108,7 @@ def read_leaf(layout: Layout, site: Site, names: Names) -> Leaf:
     return leaf
 
 
-def _in_scope_of_its_own(layout: Layout, expression: ir.Expression) -> bool:
+def in_scope_of_its_own(layout: Layout, expression: ir.Expression) -> bool:
     statement = layout.statement(expression.node)
     return any(
         isinstance(node, ir.Lambda | ir.Comprehension) and any(each is expression for each in walk(node))

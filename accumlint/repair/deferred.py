@@ -8,6 +8,7 @@ from accumlint.repair.averaging import Averaging, place_gated
 from accumlint.repair.boundary import Window, events_of, find_optimizer, outside_parameters
 from accumlint.repair.counts import Leaf, read_leaf
 from accumlint.repair.distributed import find_averaging
+from accumlint.repair.elementwise import averaged, read_mean
 from accumlint.repair.flow import Flow, is_name, other_uses, trace_flow, unscaled
 from accumlint.repair.helpers import lift_helper, read_masked
 from accumlint.repair.hidden import read_hidden, rewrite_beside
@@ -50,7 +51,8 @@ def _leaf(window: Window, flow: Flow, site: Site, draft: Draft, names: Names) ->
     if flow.masked is not None:
         return read_masked(layout, site, flow.masked)
     if flow.root.node == site.node:
-        return read_leaf(layout, site, names)
+        values = averaged(layout, site)
+        return read_leaf(layout, site, names) if values is None else read_mean(layout, site, values, names)
     assert isinstance(flow.root, ir.Call)
     return lift_helper(layout, site, flow.root, draft, names)
 

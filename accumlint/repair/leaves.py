@@ -133,6 +133,10 @@ def _check(texts: _Texts, runner: Runner) -> LeavesHold | LeafProblem:
         raise UnmodelledError(reason or f"`{texts.mean[:60]}` runs on no usual shape of data")
     if restricted:
         assumptions.append("what is squeezed has a last dimension of 1, and targets have one dimension")
+    if not replay.calls:
+        assumptions.append("outputs and targets of the loss have one shape")
+    if replay.partial:
+        assumptions.append("what is reduced over one dimension has another one for the batch")
     if replay.small:
         assumptions.append(f"what is added to the divisor ({replay.small:g}) is taken for 0")
     if any(leaf.kind == "mask" for leaf in leaves):
@@ -197,9 +201,12 @@ def _drawings(replay: Replay, restricted: bool) -> Iterator[tuple[tuple[Leaf, ..
     else:
         shapes = SQUEEZED_SHAPES if restricted else EQUAL_SHAPES
     for inputs, targets in shapes:
+        if replay.partial and len(inputs) == 1 and call.name not in INDEXED:
+            continue
         roles = _roles(replay, call, inputs, targets, names, constants)
         others = [name for name in names if name not in roles and name not in constants]
-        for dtype in ("float64", "bool", "int64") if others else ("float64",):
+        picked = replay.selectors & set(others)
+        for dtype in ("bool",) if picked else ("float64", "bool", "int64") if others else ("float64",):
             rest = {name: _other(name, names[name], inputs, targets, dtype, replay) for name in others}
             yield tuple((roles | rest)[name] for name in names if name not in constants), constants
 

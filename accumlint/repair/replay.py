@@ -80,6 +80,8 @@ class Replay:
     masks: set[str] = field(default_factory=set)
     squeezed: set[str] = field(default_factory=set)
     indices: set[str] = field(default_factory=set)  # leaves that pick a class
+    selectors: set[str] = field(default_factory=set)  # leaves that pick elements
+    partial: bool = False  # something is reduced over some of its dimensions
     loss: ast.expr | None = None  # what was asked for last: a helper that it calls is followed
     small: float = 0.0  # what is added to a divisor and was left out
     seen: set[str] = field(default_factory=set)  # the names that were read
@@ -207,7 +209,9 @@ class _Writer:
             parts = index.elts if isinstance(index, ast.Tuple) else [index]
             written = ", ".join(self.write(part) for part in parts)
             return f"{self.write(node.value)}[{written}]"
-        return f"{self.write(node.value)}[{self.write(index)}]"
+        picks = self.write(index)
+        self.replay.selectors |= {name for name in self.replay.leaves.values() if mentions(picks, name)}
+        return f"{self.write(node.value)}[{picks}]"
 
     def _is_batch(self, name: ast.Name) -> bool:
         """Whether a name is something that no known operation made: its parts are leaves of their own."""
@@ -273,6 +277,8 @@ class _Writer:
         if function.attr not in METHODS or _is_self(function.value):
             return self.replay.leaf(ast.unparse(node))
         base = self.write(function.value)
+        if function.attr in ("sum", "mean", "logsumexp", "amax", "amin") and (node.args or node.keywords):
+            self.replay.partial = True
         if function.attr == "gather" and node.args:
             self._note_index(node.args[-1])
         if function.attr == "squeeze" and base in self.replay.leaves.values():
