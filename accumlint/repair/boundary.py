@@ -84,7 +84,7 @@ def read_window(layout: Layout, trace: Trace) -> Window:
 def _find_endings(window: Window) -> None:
     layout = window.layout
     found = {
-        kind: [_local(window, e.node) for e in events_of(window.events, kind)]
+        kind: list(dict.fromkeys(s for e in events_of(window.events, kind) for s in local_statements(window, e.node)))
         for kind in (STEP, CLIP, UNSCALE, UPDATE, CLEAR)
     }
     keyed: dict[int, list[ir.Statement]] = {}
@@ -114,14 +114,14 @@ def _key(layout: Layout, statement: ir.Statement) -> int:
     return loops[0].node if loops else -1
 
 
-def _local(window: Window, node: ir.NodeId) -> ir.Statement:
-    """The statement in the backward's function that is, or calls the helper that holds, a node."""
+def local_statements(window: Window, node: ir.NodeId) -> list[ir.Statement]:
+    """The statements in the backward's function that are, or call the helper that holds, a node."""
     layout = window.layout
     statement = layout.statement(node)
     for _ in range(3):
         function = layout.function(statement)
         if function is window.function:
-            return statement
+            return [statement]
         if function is None:
             break
         scope = layout.module.body if window.function is None else window.function.body
@@ -135,9 +135,14 @@ def _local(window: Window, node: ir.NodeId) -> ir.Statement:
             )
             and each.node in layout.holder
         ]
+        if not calls:
+            break
+        near = [layout.statement(call.node) for call in calls]
+        if all(layout.function(each) is window.function for each in near):
+            return near
         if len(calls) != 1:
             break
-        statement = layout.statement(calls[0].node)
+        statement = near[0]
     raise Unplannable("its step is taken in another function than its backward")
 
 
@@ -168,33 +173,72 @@ def find_optimizer(window: Window) -> str:
         statement = layout.statement(event.node)
         text = optimizer_text(layout, statement)
         helper = layout.function(statement)
-        if helper is not window.function and not text.startswith("self."):
-            text = _passed(window, helper, text)
+        if helper is not window.function:
+            text = text_at_caller(window, helper, text)
         texts.add(text)
     if len(texts) != 1:
         raise Unplannable("its optimizer has several names")
     return texts.pop()
 
 
-def _passed(window: Window, helper: ir.Function | None, text: str) -> str:
-    call = next(
-        (
-            each
-            for each in walk(() if window.function is None else window.function.body)
-            if isinstance(each, ir.Call)
-            and isinstance(each.function, ir.Name)
-            and helper
-            and each.function.id == helper.name
-        ),
-        None,
-    )
-    names = [p.name for p in helper.parameters] if helper else []
-    if call is None or text not in names:
+def text_at_caller(window: Window, helper: ir.Function | None, text: str) -> str:
+    """What a name of a helper is called in the function of the backward; Unplannable where that is not plain."""
+    if text.startswith("self.") or helper is None or helper is window.function:
+        return text
+    names = [p.name for p in helper.parameters]
+    root = text.partition(".")[0]
+    if root not in names:
+        own = {
+            n.id
+            for s in walk(helper.body)
+            if isinstance(s, ir.Assign)
+            for t in s.targets
+            for n in walk(t)
+            if isinstance(n, ir.Name)
+        }
+        nested = window.layout.function(helper) is window.function
+        if root in own or not (nested or window.function is None or not _is_local(window.function, root)):
+            raise Unplannable("which optimizer its helper steps is not plain")
+        return text
+    if text != root:
         raise Unplannable("which optimizer its helper steps is not plain")
+    given = {_argument(window, helper, call, text) for call in _calls_of(window, helper)}
+    if len(given) != 1 or None in given:
+        raise Unplannable("which optimizer its helper steps is not plain")
+    return str(given.pop())
+
+
+def _is_local(function: ir.Function, name: str) -> bool:
+    bound = {
+        n.id
+        for s in walk(function.body)
+        if isinstance(s, ir.Assign | ir.For | ir.With)
+        for n in walk(s)
+        if isinstance(n, ir.Name)
+    }
+    return name in bound or any(p.name == name for p in function.parameters)
+
+
+def _calls_of(window: Window, helper: ir.Function) -> list[ir.Call]:
+    scope = window.layout.module.body if window.function is None else window.function.body
+    return [
+        each
+        for each in walk(scope)
+        if isinstance(each, ir.Call)
+        and helper.name in (getattr(each.function, "id", ""), getattr(each.function, "name", ""))
+    ]
+
+
+def _argument(window: Window, helper: ir.Function, call: ir.Call, name: str) -> str | None:
+    names = [p.name for p in helper.parameters]
+    if isinstance(call.function, ir.Attribute) and names[:1] == ["self"]:
+        names = names[1:]
     for position, argument in enumerate(call.arguments):
-        if not argument.star and (argument.keyword == text or (not argument.keyword and names[position] == text)):
+        if argument.star:
+            return None
+        if argument.keyword == name or (not argument.keyword and names[position : position + 1] == [name]):
             return window.layout.flat(argument.value)
-    raise Unplannable("which optimizer its helper steps is not plain")
+    return None
 
 
 def steps_text(window: Window) -> str:

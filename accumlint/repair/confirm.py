@@ -28,7 +28,7 @@ from accumlint.repair.declared import undeclared
 from accumlint.repair.derive import derive, other_count
 from accumlint.repair.leaves import LeafProblem, check_leaves
 from accumlint.repair.prove import Expectation, Proof, prove
-from accumlint.repair.prove_weights import original_factors
+from accumlint.repair.prove_weights import original_factors, sum_weight
 from accumlint.repair.prove_windows import cut_segments
 from accumlint.repair.ranks import text_has_ranks
 from accumlint.repair.slices import LIMIT, Executed, execute
@@ -89,6 +89,7 @@ def certify(
         distributed=text_has_ranks("\n".join(module.lines)),
         crossing=_crosses(changed),
         undefined=not obligations and _divides_by_zero(judged_before),
+        summed=None if obligations else _sum_weight(changed),
     )
     results = [new.result for _, new in changed]
     proof = prove(results, expectation)
@@ -336,6 +337,16 @@ def _counts_already(changed: Iterable[tuple[Judged | None, Judged]]) -> bool:
     )
 
 
+def _sum_weight(changed: Iterable[tuple[Judged | None, Judged]]) -> Fraction | None:
+    """What a target weighs if every objective was a plain sum and still is the same one."""
+    found = {
+        sum_weight(judged.result.default) if judged is not None and not judged.result.stopped else None
+        for pair in changed
+        for judged in pair
+    }
+    return found.pop() if len(found) == 1 else None
+
+
 def _only(changed: Iterable[tuple[Judged | None, Judged]], expected: frozenset[Clause]) -> bool:
     clauses = {violation.clause for old, _ in changed if old is not None for violation in old.violations}
     return bool(clauses) and clauses <= expected
@@ -354,15 +365,22 @@ def _execute(old: Judged | None, new: Judged, runner: Runner, expectation: Expec
             was[place] if place < len(was) else None,
             runner,
             factors,
-            equal=expectation.equal,
+            equal=expectation.equal and expectation.summed is None,
             empty=not expectation.undefined,
+            summed=expectation.summed,
         )
     for flipped in new.result.flipped:
         for trace in flipped[:1]:
             if not trace.stopped and not trace.exempt and any(e.kind == "step" for e in trace.events):
-                runs += execute(trace, None, runner, factors, equal=expectation.equal, empty=not expectation.undefined)[
-                    :1
-                ]
+                runs += execute(
+                    trace,
+                    None,
+                    runner,
+                    factors,
+                    equal=expectation.equal and expectation.summed is None,
+                    empty=not expectation.undefined,
+                    summed=expectation.summed,
+                )[:1]
     return runs
 
 

@@ -9,7 +9,7 @@ from accumlint.repair.boundary import Window, events_of, find_optimizer, outside
 from accumlint.repair.counts import Leaf, read_leaf
 from accumlint.repair.distributed import find_averaging
 from accumlint.repair.elementwise import averaged, read_mean
-from accumlint.repair.flow import Flow, is_name, other_uses, trace_flow, unscaled
+from accumlint.repair.flow import Flow, by_steps, is_name, other_uses, trace_flow, unscaled
 from accumlint.repair.helpers import lift_helper, read_masked
 from accumlint.repair.hidden import read_hidden, rewrite_beside
 from accumlint.repair.names import Names
@@ -41,10 +41,10 @@ def read_loss(window: Window, draft: Draft, names: Names) -> tuple[Flow, Leaf]:
         raise Unplannable("several loss terms with counts of their own")
     site = next(iter(sites.values()))
     flow = trace_flow(window, event, site)
-    return flow, _leaf(window, flow, site, draft, names)
+    return flow, _leaf(window, flow, site, frozenset(by_steps(window, event.form)), draft, names)
 
 
-def _leaf(window: Window, flow: Flow, site: Site, draft: Draft, names: Names) -> Leaf:
+def _leaf(window: Window, flow: Flow, site: Site, divisions: frozenset[int], draft: Draft, names: Names) -> Leaf:
     layout = window.layout
     if site.hidden is not None and (flow.root.node == site.node or flow.born is not None):
         return read_hidden(layout, site, flow.root)
@@ -54,7 +54,7 @@ def _leaf(window: Window, flow: Flow, site: Site, draft: Draft, names: Names) ->
         values = averaged(layout, site)
         return read_leaf(layout, site, names) if values is None else read_mean(layout, site, values, names)
     assert isinstance(flow.root, ir.Call)
-    return lift_helper(layout, site, flow.root, draft, names)
+    return lift_helper(layout, site, flow.root, draft, names, divisions)
 
 
 def rewrite_loss(

@@ -6,7 +6,15 @@ from accumlint.contract.verdict import Clause, Violation
 from accumlint.reading import ir
 from accumlint.reading.walk import walk
 from accumlint.repair.accelerate import gate_parts
-from accumlint.repair.boundary import Ending, Window, events_of, find_optimizer, outside_parameters, steps_text
+from accumlint.repair.boundary import (
+    Ending,
+    Window,
+    events_of,
+    find_optimizer,
+    outside_parameters,
+    steps_text,
+    text_at_caller,
+)
 from accumlint.repair.distributed import move_switch
 from accumlint.repair.flow import propagated
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
@@ -107,14 +115,13 @@ def move_parts(window: Window, wanted: list[Violation], draft: Draft) -> None:
     if moved:
         return
     for ending in window.endings:
-        first = ending.steps[0]
         clips = by_clause.get(Clause.CLIP_COUNT, [])
         lines: list[str] = []
         outside_unscale = [s for s in by_clause.get(Clause.SCALER, []) if _calls(s, "unscale_")]
         lines += [layout.one_line(s) for s in outside_unscale if s not in _within(layout, ending, ending.unscales)]
         anchor = ending.first(layout) if not clips else _step_in(layout, ending)
         if Clause.CLIP_SCALED in by_clause and clips:
-            lines.append(_unscale(layout, first))
+            lines.append(_unscale_text(window))
         lines += [layout.one_line(_movable(layout, s)) for s in clips]
         if lines:
             draft.before(anchor, *[part for line in lines for part in line.split("\n")])
@@ -209,6 +216,17 @@ def _calls(statement: ir.Statement, name: str) -> bool:
         isinstance(n, ir.Call) and isinstance(n.function, ir.Attribute) and n.function.name == name
         for n in walk(statement)
     )
+
+
+def _unscale_text(window: Window) -> str:
+    """`scaler.unscale_(optimizer)` as it is written in the function of the backward."""
+    layout = window.layout
+    step = layout.statement(events_of(window.events, STEP)[0].node)
+    text, helper = _unscale(layout, step), layout.function(step)
+    if helper is window.function:
+        return text
+    scaler, _, optimizer = text.removesuffix(")").partition(".unscale_(")
+    return f"{text_at_caller(window, helper, scaler)}.unscale_({text_at_caller(window, helper, optimizer)})"
 
 
 def _unscale(layout: Layout, step: ir.Statement) -> str:

@@ -41,7 +41,8 @@ class Expectation:
     equal: bool = False  # no count was inserted: microbatches are taken to hold equally many targets
     distributed: bool = False
     crossing: bool = False  # windows of the original run on over the ends of passes, and that is no finding
-    undefined: bool = False  # the original divides by zero as well where a window has no target
+    undefined: bool = False  # the original divides by zero as well where there is no target
+    summed: Fraction | None = None  # original and repaired objective are plain sums: what each target weighs in them
 
 
 class NotShownError(Exception):
@@ -55,7 +56,9 @@ def prove(results: Sequence[Result], expectation: Expectation | None = None) -> 
     if not results:
         return Proof(False, "no training loop was read in the repaired text")
     assumptions: dict[str, None] = {}
-    if expectation.equal:
+    if expectation.summed is not None:
+        assumptions["the objective is a sum over the targets of a window, as it was"] = None
+    elif expectation.equal:
         assumptions["the microbatches of a window hold equally many targets: no count was inserted"] = None
     windows = 0
     for result in results:
@@ -109,7 +112,7 @@ def _prove_path(
         windows += stepped
     if not condition and original is not None:
         _same_kinds(traces[0], original.default[0])
-    _same_factors(traces, original, equal=expectation.equal)
+    _same_factors(traces, original, expectation)
     return windows
 
 
@@ -168,7 +171,9 @@ def _prove_window(trace: Trace, segment: Segment, expectation: Expectation, assu
         raise NotShownError("steps with gradients that a GradScaler has still scaled")
     unknown = {site.node for site, _ in step.gradient if site.reduction == "unknown"}
     if len(unknown) > expectation.declared:
-        raise NotShownError("whether the loss is a mean or a sum is not known")
+        if not expectation.equal:
+            raise NotShownError("whether the loss is a mean or a sum is not known")
+        assumptions["the loss is a mean over its microbatch: it is divided by the number of steps"] = None
     if problem := misweighed(trace, segment, expectation, assumptions):
         raise NotShownError(problem)
     if expectation.distributed and not expectation.equal and not is_reduced(step.gradient):
@@ -269,10 +274,10 @@ def _same_kinds(trace: Trace, original: Trace) -> None:
             raise NotShownError("some windows are clipped and some are not")
 
 
-def _same_factors(traces: list[Trace], original: Result | None, *, equal: bool) -> None:
+def _same_factors(traces: list[Trace], original: Result | None, expectation: Expectation) -> None:
     """The weight of a target is exactly 1 / sum(n), or has the factor that the original gave to this term."""
     allowed = original_factors(original.default) if original is not None and not original.stopped else []
-    read = [trace_factors(trace, equal) for trace in traces]
+    read = [trace_factors(trace, expectation.equal, expectation.summed) for trace in traces]
     for place, found in enumerate(zip(*read, strict=False)):
         values = set().union(*found)
         if len(values) > 1:

@@ -27,6 +27,8 @@ class Allowed(Protocol):
     def equal(self) -> bool: ...
     @property
     def undefined(self) -> bool: ...
+    @property
+    def summed(self) -> Fraction | None: ...
 
 
 def place_of(site: Site) -> Place:
@@ -53,7 +55,7 @@ def misweighed(trace: Trace, segment: Segment, allowed: Allowed, assumptions: di
             return f"a term of the loss is missing in {len(missing)} microbatches of the window"
         if problem := _undefined(trace, segment, terms, allowed, assumptions):
             return problem
-        if len(window_factors(trace, segment, terms, allowed.equal)) != 1:
+        if len(window_factors(trace, segment, terms, allowed.equal, allowed.summed)) != 1:
             return "targets of one window have unequal weights"
         if site.count in REAL_COUNTS and any(_has_unit_floor(c) for _, cs in terms.values() for c in cs):
             return "a sum of weights, which may be below 1, is kept at 1 or above"
@@ -81,6 +83,11 @@ def _undefined(
             site, coefficients = terms[k]
             if all(c.at[point] is not None for c in coefficients):
                 continue
+            if allowed.undefined and not count_at(trace, k, point):
+                assumptions["every microbatch has a target: the loop divided by zero there before the repair too"] = (
+                    None
+                )
+                continue
             if total:
                 return "a coefficient is undefined although the window has targets"
             if allowed.undefined:
@@ -99,11 +106,16 @@ def count_at(trace: Trace, microbatch: int, point: int) -> Fraction:
 
 
 def window_factors(
-    trace: Trace, segment: Segment, terms: dict[int, tuple[Site, list[Num]]], equal: bool = False
+    trace: Trace,
+    segment: Segment,
+    terms: dict[int, tuple[Site, list[Num]]],
+    equal: bool = False,
+    summed: Fraction | None = None,
 ) -> set[Fraction]:
     """The weights of the window's targets times sum(n), over microbatches and points; right is one value.
 
     With `equal`, microbatches hold equally many targets: a mean that does not look at counts is weighed by 1 / size.
+    With `summed` the objective is a plain sum, in which each target weighs that much.
     """
     unit = trace.world.constant if trace.sums_ranks and trace.world is not None else Fraction(1)
     found: set[Fraction] = set()
@@ -114,6 +126,9 @@ def window_factors(
             if k not in terms or not count or any(c.at[point] is None for c in terms[k][1]):
                 continue  # a mean over no target has no gradient, and S[k] is zero there
             value = sum((c.at[point] or Fraction(0) for c in terms[k][1]), Fraction(0))
+            if summed is not None:
+                found.add(value / summed)
+                continue
             if equal and terms[k][0].reduction != "sum" and not any(c.depends_on_counts for c in terms[k][1]):
                 found.add(value * len(segment.microbatches) * unit)
                 continue
@@ -122,7 +137,7 @@ def window_factors(
     return found
 
 
-def trace_factors(trace: Trace, equal: bool = False) -> list[set[Fraction]]:
+def trace_factors(trace: Trace, equal: bool = False, summed: Fraction | None = None) -> list[set[Fraction]]:
     """For each place of a loss, in the order of the text: its factors over all windows of all stores."""
     found: dict[Place, set[Fraction]] = {}
     for store in trace.stores:
@@ -130,8 +145,19 @@ def trace_factors(trace: Trace, equal: bool = False) -> list[set[Fraction]]:
             if segment.step is None:
                 continue
             for place, terms in _by_place(segment.step.gradient).items():
-                found.setdefault(place, set()).update(window_factors(trace, segment, terms, equal))
+                found.setdefault(place, set()).update(window_factors(trace, segment, terms, equal, summed))
     return [found[place] for place in sorted(found)]
+
+
+def sum_weight(traces: Iterable[Trace]) -> Fraction | None:
+    """What each target weighs if the objective is a plain sum: one number in every step; None if it is not."""
+    weights: set[Fraction | None] = set()
+    for trace in traces:
+        for store in trace.stores:
+            for segment in cut_segments(trace, store):
+                for (site, _), coefficient in segment.step.gradient.items() if segment.step is not None else ():
+                    weights |= set(coefficient.at) if site.reduction == "sum" and site.separable else {None}
+    return weights.pop() if len(weights) == 1 else None
 
 
 def original_factors(traces: Sequence[Trace]) -> list[Fraction | None]:

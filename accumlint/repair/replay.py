@@ -258,7 +258,7 @@ class _Writer:
         kept = (dict(replay.leaves), list(replay.calls), set(replay.masks), set(replay.squeezed), replay.scope)
         replay.scope = inside
         try:
-            text = _Writer(replay, inside.line, self.depth + 1).write(value) if self.depth < 12 else ""
+            text = _Writer(replay, inside.line, self.depth + 1).write(_undivided(value)) if self.depth < 12 else ""
         except UnmodelledError:
             text = ""
         replay.scope = kept[4]
@@ -341,6 +341,18 @@ def _has_open_bounds(index: ast.expr) -> bool:
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
     bounds = [b for part in parts if isinstance(part, ast.Slice) for b in (part.lower, part.upper) if b is not None]
     return any(isinstance(node, ast.Name) for bound in bounds for node in ast.walk(bound))
+
+
+def _undivided(value: ast.expr) -> ast.expr:
+    """What a helper returns without its division by the number of steps, which no repaired helper has."""
+    while isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div):
+        plain = isinstance(value.right, ast.Constant | ast.Name) or (
+            isinstance(value.right, ast.Attribute) and isinstance(value.right.value, ast.Name)
+        )
+        if not plain:
+            break
+        value = value.left
+    return value
 
 
 def _is_self(node: ast.expr) -> bool:

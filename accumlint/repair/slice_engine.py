@@ -113,11 +113,17 @@ class Slice:
 
 
 def slice_full_batch(
-    torch: Any, counts: list[list[int]], factors: list[float], seed: int, windows: list[list[int]], clip: str
+    torch: Any,
+    counts: list[list[int]],
+    factors: list[float],
+    seed: int,
+    windows: list[list[int]],
+    clip: str,
+    mean: bool = True,
 ) -> list[tuple[list[Any], list[Any], list[Any]]]:
     """The same windows as full batches of all ranks: one graph, `torch.autograd.grad`, clip and step by formula.
 
-    `counts` holds the microbatches of each rank; a loop of one process has one.
+    `counts` holds the microbatches of each rank; a loop of one process has one. Without `mean` the objective is a sum.
     """
     ranks = [SliceData(torch, own, len(factors), seed + SLICE_RANK * rank) for rank, own in enumerate(counts)]
     parameters = slice_parameters(torch, seed)
@@ -128,7 +134,8 @@ def slice_full_batch(
         if total:
             x = torch.cat([data.x[k] for data in ranks for k in window])
             y = torch.cat([data.y[k] for data in ranks for k in window], dim=1)
-            loss = sum(f * slice_loss(torch, parameters, x, y, s, "sum") for s, f in enumerate(factors)) / total
+            loss = sum(f * slice_loss(torch, parameters, x, y, s, "sum") for s, f in enumerate(factors))
+            loss = loss / total if mean else loss
             gradient = list(torch.autograd.grad(loss, parameters))
         used = gradient
         if clip == "value":

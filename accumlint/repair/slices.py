@@ -62,27 +62,31 @@ def engine_text() -> str:
     return text.replace("from __future__ import annotations\n", "")
 
 
-def slice_program(trace: Trace, original: Trace | None, point: int, seed: int, factors: Sequence[Fraction]) -> str:
+def slice_program(
+    trace: Trace, original: Trace | None, point: int, seed: int, factors: Sequence[Fraction], *, summed: bool = False
+) -> str:
     """The program text for one store of a trace at a sample point, and for the original beside it.
 
     Its `run(torch)` returns the errors of both. Raises NotExecutableError for an undefined coefficient.
     """
     lines = [engine_text(), "", "def run(torch):", "    found = {}"]
-    lines += _body(trace, "repaired", point, seed, factors)
+    lines += _body(trace, "repaired", point, seed, factors, summed)
     if original is not None:
-        lines += _body(original, "original", point, seed, factors)
+        lines += _body(original, "original", point, seed, factors, summed)
     lines.append("    return found")
     return "\n".join(lines) + "\n"
 
 
-def _body(trace: Trace, name: str, point: int, seed: int, factors: Sequence[Fraction]) -> list[str]:
+def _body(trace: Trace, name: str, point: int, seed: int, factors: Sequence[Fraction], summed: bool) -> list[str]:
     lines: list[str] = []
     for store in trace.stores:
-        lines += _of_store(trace, store, f"{name} {store}", point, seed, factors)
+        lines += _of_store(trace, store, f"{name} {store}", point, seed, factors, summed)
     return lines
 
 
-def _of_store(trace: Trace, store: str, name: str, point: int, seed: int, factors: Sequence[Fraction]) -> list[str]:
+def _of_store(
+    trace: Trace, store: str, name: str, point: int, seed: int, factors: Sequence[Fraction], summed: bool
+) -> list[str]:
     counts = counts_at(trace, point)
     windows = meant_windows(trace, cut_segments(trace, store))
     sites = sites_of(trace, store)
@@ -91,7 +95,7 @@ def _of_store(trace: Trace, store: str, name: str, point: int, seed: int, factor
     ]
     clip = clip_kind(trace, store)
     body = [f"s = Slice(torch, {counts}, {len(weights)}, {seed})", *statements(trace, store, point, sites)]
-    body.append(f"wanted = slice_full_batch(torch, [{counts}], {weights}, {seed}, {windows}, {clip!r})")
+    body.append(f"wanted = slice_full_batch(torch, [{counts}], {weights}, {seed}, {windows}, {clip!r}, {not summed})")
     body.append(f"found[{name!r}] = slice_compare(s, wanted)")
     return [f"    {line}" for line in body]
 
@@ -183,24 +187,38 @@ def execute(
     *,
     equal: bool = False,
     empty: bool = True,
+    summed: Fraction | None = None,
     seed: int = SEED,
 ) -> list[Executed]:
     """Run a trace at every point that is executed; what cannot be run is a result with its problem.
 
-    `empty` is False where the proof itself assumes that every window has a target.
+    `empty` is False where the proof itself assumes targets everywhere; with `summed` the full batch is a sum in which
+    each target weighs that much.
     """
     points = (EQUAL,) if equal else POINTS_EXECUTED if empty else POINTS_EXECUTED[:2]
-    return [_execute_at(trace, original, point, runner, factors, seed + point) for point in points]
+    runs = []
+    for point in points:
+        if not empty and point != points[0] and not _is_defined(trace, point):
+            continue
+        runs.append(_execute_at(trace, original, point, runner, factors, seed + point, summed))
+    return runs
 
 
 def _execute_at(
-    trace: Trace, original: Trace | None, point: int, runner: Runner, factors: Sequence[Fraction], seed: int
+    trace: Trace,
+    original: Trace | None,
+    point: int,
+    runner: Runner,
+    factors: Sequence[Fraction],
+    seed: int,
+    summed: Fraction | None,
 ) -> Executed:
     counts = window_counts(trace, point)
     if original is not None and not _is_defined(original, point):
         original = None  # the other points say whether it differs
     try:
-        source = slice_program(trace, original, point, seed, factors)
+        factors = factors if summed is None else [summed]
+        source = slice_program(trace, original, point, seed, factors, summed=summed is not None)
     except NotExecutableError as problem:
         if _may_skip(trace, point):
             return Executed(0.0, 0.0, None, counts, seed)
