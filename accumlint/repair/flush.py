@@ -19,10 +19,10 @@ def flush(window: Window, wanted: list[Violation], draft: Draft) -> None:
     if not isinstance(boundary, ir.If) or boundary.orelse:
         raise Unplannable("its boundary is no plain `if`")
     loop = window.loop
-    if not isinstance(loop, ir.For) or loop not in layout.loops(boundary):
+    if loop not in layout.loops(boundary):
         raise Unplannable("it is not a plain loop over batches")
     skips = any(isinstance(s, ir.Continue) for s in boundary.body)
-    last = _last_test(layout, loop, negated=skips)
+    last = _last_test(layout, loop, negated=skips) if isinstance(loop, ir.For) else ""
     if last:
         _, end = layout.range(boundary.test.node)
         start, _ = layout.range(boundary.test.node)
@@ -92,7 +92,7 @@ def _has_length(layout: Layout, text: str) -> bool:
     )
 
 
-def _flush_after(window: Window, boundary: ir.If, loop: ir.For, draft: Draft) -> None:
+def _flush_after(window: Window, boundary: ir.If, loop: ir.For | ir.While, draft: Draft) -> None:
     layout = window.layout
     if any(isinstance(n, ir.Break | ir.Continue | ir.Return | ir.Yield | ir.Await) for n in walk(boundary.body)):
         raise Unplannable("its boundary leaves the loop")
@@ -109,7 +109,9 @@ def _flush_after(window: Window, boundary: ir.If, loop: ir.For, draft: Draft) ->
     if counters:
         guard = f"{counters[0]} > 0"
     elif len(modulo) == 1 and isinstance(modulo[0].left, ir.Name) and isinstance(boundary.test, ir.Compare):
-        if modulo[0].left.id in {n.id for n in walk(loop.target) if isinstance(n, ir.Name)}:
+        if isinstance(loop, ir.For) and modulo[0].left.id in {
+            n.id for n in walk(loop.target) if isinstance(n, ir.Name)
+        }:
             raise Unplannable("whether its loop ended in a partial window is not plain")
         guard = f"{layout.flat(modulo[0])} != 0"
     else:

@@ -12,6 +12,7 @@ from accumlint.repair.rewrite import Draft, Layout, Unplannable
 from accumlint.semantics.values import Site
 
 SUMS = ("sum",)
+PURE = frozenset({"float", "bool", "masked_fill", "clone", "eq", "ne", "gt", "ge", "lt", "le"})
 
 
 def read_masked(layout: Layout, site: Site, quotient: ir.Binary) -> Leaf:
@@ -40,7 +41,7 @@ def read_masked(layout: Layout, site: Site, quotient: ir.Binary) -> Leaf:
 
 
 def _shapes(call: ir.Call) -> bool:
-    return isinstance(call.function, ir.Attribute) and call.function.name in SHAPING | {"float", "bool"}
+    return isinstance(call.function, ir.Attribute) and call.function.name in SHAPING | PURE
 
 
 def _unguarded(node: ir.Expression) -> tuple[ir.Expression, bool]:

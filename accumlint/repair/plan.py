@@ -143,6 +143,8 @@ def _plan(layout: Layout, judged: Judged, wanted: list[Violation], weight: str, 
     clauses = {v.clause for v in wanted}
     draft, names = Draft(layout), Names(layout.text)
     window = read_window(layout, judged.result.default[0])
+    misplaced = {layout.statement(v.node).node for v in wanted if v.clause is Clause.CLEARED_INSIDE}
+    window.clears = [clear for clear in window.clears if clear.node not in misplaced]
     leaf = None
     if Clause.DIVIDED_TWICE in clauses:
         divide_once(window, wanted, draft)
