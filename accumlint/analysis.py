@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accumlint.findings import FileReport, Finding, Loop, LoopStatus, Problem
-from accumlint.reading.prefilter import Gate, may_train, worth_reading
+from accumlint.reading.prefilter import Gate, may_train, parse, worth_reading
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Iterable, Iterator
 
     from accumlint.contract.judge import Judged
@@ -53,7 +54,8 @@ def check_source(source: SourceText | NotebookText, options: Options | None = No
         return report
     data = source.text.encode("utf-8", "replace")
     words = may_train(data)
-    gate = _narrowed(source, data, words)
+    tree = parse(source.text) if words else None
+    gate = _narrowed(source.filename, tree, data, words)
     if not gate:
         refused = _refused(source) if not words else None
         report.problems += [] if refused is None else [refused]
@@ -61,7 +63,7 @@ def check_source(source: SourceText | NotebookText, options: Options | None = No
     from accumlint.reading.read import ReadError, read_module
 
     try:
-        module = read_module(source.text, source.filename, contracts=options.contracts)
+        module = read_module(source.text, source.filename, contracts=options.contracts, tree=tree)
     except ReadError as error:
         report.problems.append(Problem(source.filename, error.message, error.line, error.column))
         return report
@@ -77,10 +79,10 @@ def check_source(source: SourceText | NotebookText, options: Options | None = No
     return report
 
 
-def _narrowed(source: SourceText | NotebookText, data: bytes, words: Gate) -> Gate:
+def _narrowed(filename: str, tree: ast.Module | None, data: bytes, words: Gate) -> Gate:
     """What the file could hold by its syntax; a loop also where its backward is imported from its own project."""
-    gate = worth_reading(source.text, words) if words else words
-    if not gate & (Gate.LOOP | Gate.TRAINER) and _imports_training(source.filename, data):
+    gate = worth_reading(tree, words) if words else words
+    if not gate & (Gate.LOOP | Gate.TRAINER) and _imports_training(filename, data):
         gate |= Gate.LOOP
     return gate
 

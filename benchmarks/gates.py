@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from accumlint.reading.prefilter import Gate, may_train, worth_reading
+from accumlint.reading.prefilter import Gate, may_train, parse, worth_reading
 
 
 def main() -> None:
@@ -52,7 +52,7 @@ def measure(path: Path, read: bool, counts: Counter[str], seconds: Counter[str],
     tally(counts, "bytes", gate)
     text = data.decode(errors="replace")
     start = time.process_time()
-    gate = worth_reading(text, gate)
+    gate = worth_reading(parse(text), gate)
     spend("syntax gate", start)
     if not gate:
         return

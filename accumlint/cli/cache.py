@@ -94,7 +94,6 @@ class Cache:
         file = CheckedFile(
             found.shown,
             source,
-            noqa_rows=result.noqa_rows,
             findings=list(result.findings),
             loops=list(result.loops),
             problems=list(result.problems),
@@ -108,9 +107,7 @@ class Cache:
         file, footprint = outcome.file, outcome.footprint
         if not outcome.key or file is None or footprint is None or any(each.internal for each in file.problems):
             return
-        result = Result(
-            tuple(file.findings), tuple(file.loops), tuple(file.problems), file.suppressed, dict(file.noqa_rows)
-        )
+        result = Result(tuple(file.findings), tuple(file.loops), tuple(file.problems), file.suppressed)
         looked_at = [*footprint.folders.values(), *footprint.files.values()]
         self._used[outcome.key] = Entry(
             self._today,

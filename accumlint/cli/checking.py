@@ -11,7 +11,6 @@ from accumlint.cli.settings import Settings
 from accumlint.cli.unused import unused_suppressions
 from accumlint.findings import Problem
 from accumlint.report.model import UNUSED_SUPPRESSION, CheckedFile, Trust
-from accumlint.source.comments import Comments
 from accumlint.source.suppressions import Suppressions
 from accumlint.source.text import SourceText
 
@@ -46,18 +45,9 @@ def check_text(source: SourceText, shown: str, path: Path, settings: Settings) -
     if UNUSED_SUPPRESSION in codes and not file.problems:
         file.findings += unused_suppressions(suppressions, shown, codes, known_codes())
     file.findings.sort(key=lambda finding: (finding.span, finding.code))
-    _place_noqa(file, source)
     return file
 
 
 def shown_as(problem: Problem, shown: str) -> Problem:
     """The same problem under the name that the user gave the file."""
     return Problem(shown, problem.message, problem.line, problem.column, problem.internal)
-
-
-def _place_noqa(file: CheckedFile, source: SourceText) -> None:
-    """Where a noqa for each finding has to stand: a line that goes on in a string takes it at its end."""
-    if file.findings:
-        comments = Comments(source.text)
-        lines = {finding.span.line for finding in file.findings}
-        file.noqa_rows = {line: comments.joined_lines(line)[1] for line in lines}

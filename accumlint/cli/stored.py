@@ -31,7 +31,6 @@ class Result:
     loops: tuple[Loop, ...] = ()
     problems: tuple[Problem, ...] = ()
     suppressed: int = 0
-    noqa_rows: dict[int, int] = dataclasses.field(default_factory=dict)
 
     @property
     def is_silent(self) -> bool:

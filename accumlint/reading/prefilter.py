@@ -24,6 +24,8 @@ import ast
 import warnings
 from enum import Flag
 
+from accumlint.reading.recursion import no_collection
+
 
 class Gate(Flag):
     """What a file could hold; falsy if nothing of interest."""
@@ -60,22 +62,34 @@ def may_train(data: bytes) -> Gate:
     return gate
 
 
-def worth_reading(text: str, gate: Gate = Gate.ALL) -> Gate:
-    """Narrow `gate` by syntax. A text that `ast` refuses passes, so that `read_module` reports why."""
+def parse(text: str) -> ast.Module | None:
+    """The syntax tree of a text; None for one that `ast` refuses."""
     try:
-        with warnings.catch_warnings():
+        with no_collection(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(text)
+            return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def worth_reading(tree: ast.Module | None, gate: Gate = Gate.ALL) -> Gate:
+    """Narrow `gate` by syntax. A text that `ast` refuses passes, so that `read_module` reports why."""
+    if tree is None:
         return gate
     found = Gate.NONE
-    wanted = gate
     pending: list[ast.AST] = [tree]
-    while pending and found != wanted:
+    while pending and found != gate:
         node = pending.pop()
-        found |= _gate_of(node) & wanted
-        pending.extend(ast.iter_child_nodes(node))
+        kind = type(node)
+        if kind in _TELLING:
+            found |= _gate_of(node) & gate
+        if kind not in _LEAVES:
+            pending.extend(ast.iter_child_nodes(node))
     return found
+
+
+_TELLING = (ast.Attribute, ast.Call, ast.keyword, ast.ClassDef)
+_LEAVES = (ast.Name, ast.Constant, ast.Load, ast.Store, ast.Import, ast.ImportFrom, ast.Pass)
 
 
 def _gate_of(node: ast.AST) -> Gate:

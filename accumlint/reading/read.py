@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 
 from accumlint.reading import ir
 from accumlint.reading.ast_expressions import UnlikeError
@@ -16,6 +15,7 @@ from accumlint.reading.ast_statements import lower_statements
 from accumlint.reading.ast_syntax import AstSyntax
 from accumlint.reading.contracts import LossContract
 from accumlint.reading.errors import TOO_DEEP, ReadError
+from accumlint.reading.prefilter import parse
 from accumlint.reading.program import Module
 from accumlint.reading.recursion import deep_recursion, no_collection
 from accumlint.reading.table import Table, TooDeepError
@@ -24,17 +24,24 @@ NEWLINE = re.compile(r"\r\n?|\n")
 
 
 def read_module(
-    text: str, filename: str, name: str = "", *, first_id: int = 0, contracts: tuple[LossContract, ...] = ()
+    text: str,
+    filename: str,
+    name: str = "",
+    *,
+    first_id: int = 0,
+    contracts: tuple[LossContract, ...] = (),
+    tree: ast.Module | None = None,
 ) -> Module:
     """Parse and lower one file. Raises `ReadError`; positions are not computed here.
 
-    Node ids count up from `first_id`, so that ids of several modules can be told apart.
+    Node ids count up from `first_id`, so that ids of several modules can be told apart. `tree` is what `parse` made of
+    the text, if somebody asked already.
     """
     lines = NEWLINE.split(text)
     if "\0" in text:
         before = NEWLINE.split(text[: text.index("\0")])
         raise ReadError("contains a null byte", len(before), len(before[-1]))
-    lowered = _read_ast(text, first_id)
+    lowered = _read_ast(text, tree, first_id)
     if lowered is not None:
         body, table = lowered
         return Module(filename, body, AstSyntax(body, table.nodes, text, lines, first_id), name, lines, contracts)
@@ -44,16 +51,16 @@ def read_module(
     return Module(filename, body, syntax, name, lines, contracts)
 
 
-def _read_ast(text: str, first_id: ir.NodeId) -> tuple[tuple[ir.Statement, ...], Table] | None:
+def _read_ast(text: str, tree: ast.Module | None, first_id: ir.NodeId) -> tuple[tuple[ir.Statement, ...], Table] | None:
     """None where `ast` refuses the text, or reads it in another way than libcst: that one knows why, or better."""
     table = Table(first_id)
     try:
-        with no_collection(), deep_recursion(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return lower_statements(table, ast.parse(text).body), table
+        with no_collection(), deep_recursion():
+            tree = tree or parse(text)
+            return None if tree is None else (lower_statements(table, tree.body), table)
     except TooDeepError:
         raise ReadError(TOO_DEEP) from None
-    except (SyntaxError, ValueError, RecursionError, MemoryError, UnlikeError):
+    except (RecursionError, MemoryError, UnlikeError):
         return None
 
 

@@ -18,7 +18,7 @@ def render(run: Run) -> str:
 def diagnostic(file: CheckedFile, finding: Finding) -> dict[str, Any]:
     """One finding. Rows and columns count from 1; in a notebook rows count within the cell."""
     start, end = file.place(finding.span.line, finding.span.column), file.end(finding.span)
-    noqa_line = file.noqa_rows.get(finding.span.line, finding.span.line)
+    noqa_line = file.noqa_line(finding.span.line)
     return {
         "cell": start.cell,
         "code": finding.code,

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from accumlint.findings import Finding, Loop, LoopStatus, Problem
 from accumlint.reading.program import Span
 from accumlint.repair.certificate import Applicability
+from accumlint.source.comments import Comments
 from accumlint.source.text import SourceText
 
 DOCUMENTATION = "https://accumlint.readthedocs.io"
@@ -51,7 +52,6 @@ class CheckedFile:
 
     filename: str
     source: SourceText | None = None  # None where it could not be read
-    noqa_rows: dict[int, int] = field(default_factory=dict)  # first line of a finding -> line where a noqa works
     findings: list[Finding] = field(default_factory=list)
     loops: list[Loop] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
@@ -60,6 +60,7 @@ class CheckedFile:
     fixed: Counter[str] = field(default_factory=Counter)  # findings that a repair removed, by code
     noqa_added: int = 0  # findings that --add-noqa has suppressed
     trust: Trust = Trust()
+    _comments: Comments | None = field(default=None, repr=False, compare=False)
 
     def applicability(self, finding: Finding) -> Applicability | None:
         return self.trust.applicability(finding)
@@ -78,6 +79,14 @@ class CheckedFile:
     @property
     def is_notebook(self) -> bool:
         return self.place(1).cell is not None
+
+    def noqa_line(self, line: int) -> int:
+        """Where a noqa for a finding has to stand: a line that goes on in a string takes it at its end."""
+        if self.source is None:
+            return line
+        if self._comments is None:
+            self._comments = Comments(self.source.text)
+        return self._comments.joined_lines(line)[1]
 
     def line(self, line: int) -> str:
         """A line as the user wrote it, without its end; empty where there is none."""

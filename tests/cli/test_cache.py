@@ -310,7 +310,6 @@ def full_result() -> Result:
         (Loop(span, LoopStatus.NOT_REACHED, "why"),),
         (Problem("f.py", "m", 3, 4),),
         2,
-        {3: 4},
     )
 
 

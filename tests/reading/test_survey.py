@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from accumlint.reading import ir, walk
-from accumlint.reading.prefilter import Gate, may_train, worth_reading
+from accumlint.reading.prefilter import Gate, may_train, parse, worth_reading
 from accumlint.reading.read import read_module
 from accumlint.reading.survey import Survey, survey
 
@@ -186,7 +186,7 @@ class Model(PreTrainedModel):
 )
 def test_gates(text: str, gate: Gate) -> None:
     assert may_train(text.encode()) == gate
-    assert worth_reading(text) == gate
+    assert worth_reading(parse(text)) == gate
 
 
 @pytest.mark.parametrize(
@@ -201,16 +201,16 @@ def test_gates(text: str, gate: Gate) -> None:
 )
 def test_syntax_narrows_what_bytes_let_through(text: str) -> None:
     assert may_train(text.encode())
-    assert not worth_reading(text, may_train(text.encode()))
+    assert not worth_reading(parse(text), may_train(text.encode()))
 
 
 def test_a_text_that_is_no_python_passes_to_be_reported() -> None:
-    assert worth_reading("print 'x'\nloss.backward()", Gate.LOOP) == Gate.LOOP
+    assert worth_reading(parse("print 'x'\nloss.backward()"), Gate.LOOP) == Gate.LOOP
 
 
 def test_only_the_gates_asked_for_are_answered() -> None:
-    assert worth_reading("loss.backward()\n" + HEAD, Gate.HEAD) == Gate.HEAD
-    assert worth_reading("loss.backward()", Gate.HEAD) == Gate.NONE
+    assert worth_reading(parse("loss.backward()\n" + HEAD), Gate.HEAD) == Gate.HEAD
+    assert worth_reading(parse("loss.backward()"), Gate.HEAD) == Gate.NONE
 
 
 def test_the_gates_do_not_import_libcst() -> None:
