@@ -156,7 +156,7 @@ def _worded(module: Module, violations: Iterable[Violation], options: Options) -
 
 
 def _wanted(rule: Rule, options: Options) -> bool:
-    return rule.code in options.codes if options.codes is not None else not rule.opt_in
+    return rule.code in options.codes if options.codes is not None else rule.state == "on"
 
 
 def _findings(module: Module, violations: Iterable[Violation], by_clause: dict[object, Rule]) -> list[Finding]:

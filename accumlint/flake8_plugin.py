@@ -43,7 +43,7 @@ class Plugin:
         """Register the plugin's option, and the opt-in rules as ignored by default."""
         from accumlint.rules.registry import all_rules
 
-        off = [rule.code for rule in all_rules() if rule.opt_in or rule.preview]
+        off = [rule.code for rule in all_rules() if rule.state != "on"]
         option_manager.extend_default_ignore(off)
         option_manager.add_option(
             "--accumlint-hints",

@@ -52,8 +52,7 @@ def rules(folder: str) -> str:
 
     rows = ["| code | name | what is wrong | default |", "|---|---|---|---|"]
     for rule in all_rules():
-        default = "opt-in" if rule.opt_in else "on"
-        rows.append(f"| [{rule.code}]({folder}{rule.code}.md) | {rule.name} | {rule.summary} | {default} |")
+        rows.append(f"| [{rule.code}]({folder}{rule.code}.md) | {rule.name} | {rule.summary} | {rule.state} |")
     return "\n" + "\n".join(rows) + "\n\n"
 
 

@@ -11,4 +11,4 @@ def known_codes() -> frozenset[str]:
 
 def default_codes() -> frozenset[str]:
     """The codes that are reported where nothing is selected."""
-    return frozenset(rule.code for rule in registry.all_rules() if not rule.opt_in and not rule.preview)
+    return frozenset(rule.code for rule in registry.all_rules() if rule.state == "on")

@@ -53,7 +53,7 @@ def _rule(code: str) -> dict[str, Any]:
         "fullDescription": {"text": (rule.__doc__ or rule.summary).strip().splitlines()[0]},
         "help": {"text": text, "markdown": text},
         "helpUri": rule_url(code),
-        "defaultConfiguration": {"level": "warning" if rule.opt_in else "error", "enabled": not rule.opt_in},
+        "defaultConfiguration": {"level": "warning" if rule.opt_in else "error", "enabled": rule.state == "on"},
         "properties": {"tags": ["correctness", "gradient-accumulation", "pytorch"], "precision": "high"},
     }
 

@@ -80,6 +80,11 @@ class Rule:
     bad: ClassVar[tuple[Example, ...]] = ()
     good: ClassVar[tuple[Example, ...]] = ()
 
+    @property
+    def state(self) -> str:
+        """`on`, or why it is off unless it is selected: `opt-in` or `preview`."""
+        return "opt-in" if self.opt_in else "preview" if self.preview else "on"
+
     def message(self, violation: Violation) -> str:
         """One sentence: what happens, in numbers, and what to do. Never empty, no trailing period, one line."""
         raise NotImplementedError

@@ -35,7 +35,7 @@ def page(rule: Rule) -> str:
     """The whole page, ending in one newline."""
     text = sections(rule)
     repair = f"Repair: {rule.repair.value}." if rule.repair else "Reported only."
-    status = "Off by default; select it to turn it on. " if rule.opt_in else ""
+    status = "Off by default; select it to turn it on. " if rule.state != "on" else ""
     preview = "In preview. " if rule.preview else ""
     blocks = [
         f"# {rule.name} ({rule.code})",
@@ -66,7 +66,6 @@ def index(rules: tuple[Rule, ...]) -> str:
         "|---|---|---|---|---|",
     ]
     for rule in rules:
-        state = "off" if rule.opt_in else "on"
         repair = rule.repair.value if rule.repair else "reported only"
-        lines.append(f"| [{rule.code}]({rule.code}.md) | {rule.name} | {rule.summary} | {state} | {repair} |")
+        lines.append(f"| [{rule.code}]({rule.code}.md) | {rule.name} | {rule.summary} | {rule.state} | {repair} |")
     return "\n".join(lines) + "\n"

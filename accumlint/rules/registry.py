@@ -68,7 +68,7 @@ def suggestion(text: str) -> str:
 
 def default_codes() -> frozenset[str]:
     """The codes that are on without being selected."""
-    return frozenset(rule.code for rule in all_rules() if not rule.opt_in and not rule.preview)
+    return frozenset(rule.code for rule in all_rules() if rule.state == "on")
 
 
 def select(selectors: Iterable[str]) -> frozenset[str]:

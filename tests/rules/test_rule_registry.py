@@ -10,7 +10,7 @@ import pytest
 
 from accumlint.contract.verdict import Clause
 from accumlint.rules.base import Rule, example
-from accumlint.rules.page import SECTIONS, listing, page, sections
+from accumlint.rules.page import SECTIONS, index, listing, page, sections
 from accumlint.rules.registry import UnknownCodeError, all_rules, collect, default_codes, get_rule, select, suggestion
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -153,3 +153,15 @@ def test_the_page_shows_the_sections_in_order() -> None:
         "## Repair safety",
         "## References",
     ]
+
+
+@pytest.mark.parametrize(
+    ("opt_in", "preview", "state"), [(False, False, "on"), (True, False, "opt-in"), (False, True, "preview")]
+)
+def test_what_is_off_says_why(opt_in: bool, preview: bool, state: str) -> None:
+    kind = type(get_rule("ACC306"))
+    rule = type("Other", (kind,), {"__doc__": kind.__doc__, "opt_in": opt_in, "preview": preview})()
+    assert rule.state == state
+    assert ("Off by default; select it to turn it on." in page(rule)) == (state != "on")
+    assert ("In preview." in page(rule)) == preview
+    assert f"| {state} |" in index((rule,))

@@ -45,7 +45,7 @@ def test_the_table_of_the_readme_is_the_registry() -> None:
     assert table is not None
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table[1].splitlines() if "](docs/" in line]
     shown = [(CODE.findall(code)[0], name, summary, default) for code, name, summary, default in rows]
-    assert shown == [(r.code, r.name, r.summary, "opt-in" if r.opt_in else "on") for r in all_rules()]
+    assert shown == [(r.code, r.name, r.summary, r.state) for r in all_rules()]
 
 
 def test_the_changelog_names_every_rule() -> None:
