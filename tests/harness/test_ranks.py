@@ -97,10 +97,79 @@ def test_wrong(loop, kind, counts):
     assert report.has(kind), str(report)
 
 
-def test_fsdp2():
-    report = check(precount, wrap="fsdp2")
+def gated(weight, clip=None):
+    """FSDP2's way: gradients stay unreduced until the last microbatch of a window."""
+
+    def loop(model, microbatches, optimizer):
+        for window in loops.windows(microbatches, 3):
+            local = sum(loops.count(mb) for mb in window)
+            total = reduced(local)
+            for position, mb in enumerate(window):
+                model.set_requires_gradient_sync(position == len(window) - 1)
+                (loops.loss_sum(model, mb) * weight(mb, local, total, window)).backward()
+            if clip:
+                torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return loop
+
+
+@pytest.mark.parametrize("counts", [COUNTS, UNEVEN], ids=["a rank without targets", "uneven"])
+@pytest.mark.parametrize(
+    "loop",
+    [precount, deferred, gated(lambda mb, local, total, window: W / total, clip=0.05)],
+    ids=["precount", "deferred and clipped", "gated and clipped"],
+)
+def test_fsdp2(loop, counts):
+    report = check(loop, counts, wrap="fsdp2")
     assert report.equivalent, str(report)
-    assert check(no_world, wrap="fsdp2").has(FaultKind.WORLD_SIZE)
+    assert report.clips == (0 if loop is precount else 2)
+
+
+@pytest.mark.parametrize(
+    ("loop", "kind"),
+    [
+        (no_world, FaultKind.WORLD_SIZE),
+        (local_count, FaultKind.LOCAL_COUNT),
+        (naive, FaultKind.EQUAL_WEIGHT),
+        (gated(lambda mb, local, total, window: W / max(loops.count(mb), 1) / len(window) / W), FaultKind.EQUAL_WEIGHT),
+    ],
+    ids=["no world", "local count", "naive", "naive and gated"],
+)
+def test_fsdp2_wrong(loop, kind):
+    report = check(loop, UNEVEN, wrap="fsdp2")
+    assert report.has(kind), str(report)
+
+
+def test_three_ranks():
+    counts = ((2, 5, 3, 1), (0, 0, 0, 8), (4, 0, 6, 2))
+
+    def loop(model, microbatches, optimizer):
+        for window in loops.windows(microbatches, 3):
+            total = reduced(sum(loops.count(mb) for mb in window))
+            for mb in window:
+                (loops.loss_sum(model, mb) * dist.get_world_size() / total).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    report = check(loop, counts)
+    assert report.equivalent, str(report)
+    assert report.world_size == 3
+    report = check(no_world, counts)
+    assert report.has(FaultKind.WORLD_SIZE), str(report)
+    assert "1/3 = 1/W" in str(report)
+
+
+def test_options_reach_the_ranks():
+    clipped = make(lambda mb, local, total, window: total / W, clip=0.05)
+    assert check(clipped, max_norm=0.05).equivalent
+    assert check(clipped, max_norm=0.01).has(FaultKind.CLIP_THRESHOLD)
+    assert check(precount, clip_value=1e-4).has(FaultKind.CLIP_MISSING)
+    with pytest.raises(HarnessError, match="more than 2 backward calls"):
+        check(precount, max_backwards=2)
+    with pytest.raises(HarnessError, match="merge"):
+        check(precount, merge=lambda microbatches: 1 / 0)
 
 
 def raises_on_one(model, microbatches, optimizer):
