@@ -4,18 +4,24 @@ Usage: python scripts/generate_docs.py [--check]
 
 A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. NAME is `rules` (the table of rules),
 `nav` (their pages in the site's navigation), `configuration` (the keys of [tool.accumlint]), `options` (the help of
-`accumlint check`) or `run ARGUMENTS` (what `accumlint ARGUMENTS` prints, where torch is installed). With --check
+`accumlint check`), `harness` (the names of accumlint.harness with their docstrings) or `run ARGUMENTS` (what `accumlint
+ARGUMENTS` prints, where torch is installed; rounding, which differs from machine to machine, is left out). With --check
 nothing is written: exit 1 if a file is not up to date.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+ROUNDING = re.compile(r"\d\.\de-1[3-9]")
 PART = re.compile(r"(<!-- generated: (?P<name>.+?) -->\n)(?P<text>.*?)(<!-- end -->)", re.DOTALL)
 
 
@@ -43,6 +49,8 @@ def text_of(name: str, page: Path) -> str:
             return fenced(run("check", "--help"))
         case ["run", *arguments]:
             return fenced(f"$ accumlint {' '.join(arguments)}\n{run(*arguments)}")
+        case ["harness"]:
+            return harness()
     raise ValueError(f"{page.name}: no generated part is called {name!r}")
 
 
@@ -90,7 +98,64 @@ def run(*arguments: str) -> str:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", check=False)
     if done.returncode > 1:
         raise RuntimeError(f"accumlint {' '.join(arguments)}: {done.stderr}")
-    return done.stdout
+    return ROUNDING.sub("<1e-13 ", done.stdout)
+
+
+def harness() -> str:
+    """A section for each public name of accumlint.harness: its signature, its docstring, its fields or members."""
+    import accumlint.harness as module
+
+    sections = []
+    for name in module.__all__:
+        value = getattr(module, name)
+        parts = [f"### `{name}`"]
+        is_plain = inspect.isclass(value) and (issubclass(value, Enum | Exception) or is_dataclass(value))
+        parts += [] if is_plain else [f"```text\n{name}{signature(value)}\n```"]
+        parts.append(inspect.cleandoc(value.__doc__ or ""))
+        if inspect.isclass(value) and issubclass(value, Enum):
+            parts.append("\n".join(f"- `{member.name}`: {member.value}" for member in value))
+        elif is_dataclass(value):
+            parts.append("Fields: " + ", ".join(f"`{field.name}`" for field in fields(value)) + ".")
+        if inspect.isclass(value):
+            parts += methods(value)
+        sections.append("\n\n".join(parts) + "\n\n")
+    return "\n" + "".join(sections)
+
+
+def methods(value: type) -> list[str]:
+    """A list of the public methods and properties that a class documents itself."""
+    found = []
+    for name, method in vars(value).items():
+        function = method.fget if isinstance(method, property) else method
+        if not name.startswith("_") and inspect.isfunction(function) and function.__doc__:
+            called = "" if isinstance(method, property) else signature(function, is_method=True)
+            found.append(f"- `{name}{called}`: {' '.join(inspect.cleandoc(function.__doc__).split())}")
+    return ["\n".join(found)] if found else []
+
+
+def signature(function: Callable[..., object], *, is_method: bool = False) -> str:
+    """A signature, one parameter a line if it is long; types lose their modules and quotes."""
+    whole = inspect.signature(function)
+    parts: list[str] = []
+    is_starred = False
+    for parameter in list(whole.parameters.values())[is_method:]:
+        is_only_named = parameter.kind is parameter.KEYWORD_ONLY
+        if is_only_named and not is_starred:
+            parts.append("*")
+        is_starred = is_starred or is_only_named or parameter.kind is parameter.VAR_POSITIONAL
+        default = "sys.executable" if parameter.default == sys.executable else repr(parameter.default)
+        shown = "" if parameter.default is parameter.empty else f" = {default}"
+        star = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        parts.append(f"{star}{parameter.name}: {short(parameter.annotation)}{shown}")
+    result = "" if whole.return_annotation in (whole.empty, None, "None") else f" -> {short(whole.return_annotation)}"
+    line = f"({', '.join(parts)}){result}"
+    return line if len(line) <= 90 else "(\n" + "".join(f"    {part},\n" for part in parts) + f"){result}"
+
+
+def short(annotation: object) -> str:
+    """A type as it is written, without modules."""
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    return re.sub(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z])", "", text)
 
 
 def fenced(text: str) -> str:

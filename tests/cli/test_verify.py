@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.xdist_group("verify")
+TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "tutorial"
 TARGET = "train.py::train_epoch"
 LOOP = """
 import torch
@@ -102,6 +104,17 @@ def test_a_wrong_loop_and_its_repair(files: Path) -> None:
     assert "repaired (not written): equivalent to the full batch" in done.stdout
     assert "certificate: end-to-end" in done.stdout
     assert (files / "train.py").read_text() == LOOP
+
+
+def test_a_fault_that_no_repair_is_for(files: Path) -> None:
+    """A dropped tail can be by intent: the repair cures the weights, and the certificate says what is left."""
+    pytest.importorskip("torch")
+    for name in ("finetune.py", "case.py"):
+        shutil.copy(TUTORIAL / name, files)
+    done = verify("finetune.py::finetune", "--factory", "case:factory")
+    assert done.returncode == 1, done
+    assert "certificate: none: the repair is of other faults than what is left (leftover)" in done.stdout
+    assert "end-to-end" not in done.stdout
 
 
 def test_a_right_loop(files: Path) -> None:

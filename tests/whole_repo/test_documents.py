@@ -71,9 +71,12 @@ def test_generated_parts_are_up_to_date() -> None:
     assert stale == [], "run scripts/generate_docs.py"
 
 
-def test_the_picture_is_what_the_tool_prints() -> None:
+@pytest.mark.parametrize("name", ["check.svg", "explain.svg"])
+def test_the_pictures_are_what_the_tool_prints(name: str) -> None:
     script = load_script("readme_picture")
-    assert script.PICTURE.read_text(encoding="utf-8") == script.picture(), "run scripts/readme_picture.py"
+    assert {path.name for path in script.PICTURES} == {"check.svg", "explain.svg"}
+    path = script.IMAGES / name
+    assert path.read_text(encoding="utf-8") == script.picture(script.PICTURES[path]), "run scripts/readme_picture.py"
 
 
 def test_the_schema_is_that_of_the_keys() -> None:

@@ -13,7 +13,7 @@ from accumlint.cli.repaired import repaired
 
 if TYPE_CHECKING:
     from accumlint.findings import FileReport, Finding
-    from accumlint.harness.factory import Verification
+    from accumlint.harness.factory import RepairVerification, Verification
     from accumlint.source.text import SourceText
 
 LONGEST_ERROR = 400
@@ -84,10 +84,20 @@ def _with_factory(source: SourceText, target: str, factory: str, timeout: int, m
     if both.confirmed:
         _say("certificate: end-to-end: the repaired loop makes the full-batch update and the original does not")
     elif not both.after.equivalent:
-        _say("certificate: none: the repaired loop does not make the full-batch update; please report this")
+        _say(f"certificate: none: {_what_is_left(both)}")
     else:
         _say("certificate: not end-to-end: the original makes the full-batch update on these data as well")
     return status
+
+
+def _what_is_left(both: RepairVerification) -> str:
+    """Why a repaired loop is not equivalent: faults that no repair was for, or a fault of ours."""
+    kinds = {fault["kind"] for fault in both.before.report["faults"]}
+    left = [fault for fault in both.after.report["faults"] if fault["kind"] not in kinds]
+    if left or len(both.after.report["faults"]) == len(both.before.report["faults"]):
+        return "the repaired loop does not make the full-batch update; please report this"
+    names = ", ".join(fault["kind"] for fault in both.after.report["faults"])
+    return f"the repair is of other faults than what is left ({names}): cure that by hand, then verify again"
 
 
 def _failure(result: Verification) -> str:
