@@ -41,7 +41,22 @@ def attach_repairs(
         fix = _fixed(source.text, module, every_path, each, confirm)
         for violation in each.violations:
             fixes[_key(module, violation)] = fix
+    fixes |= _of_classes(module)
     report.findings = [_with(finding, fixes) for finding in report.findings]
+
+
+def _of_classes(module: Module) -> dict[tuple[str, Span], Fix | str]:
+    """Repairs of classes whose loops are in a library."""
+    from accumlint.contract.class_rules import judge_classes
+    from accumlint.repair.item_counts import MESSAGES, repair_class
+    from accumlint.repair.rewrite import Layout, Unplannable
+
+    found = [violation for violation in judge_classes(module) if violation.clause in MESSAGES]
+    try:
+        layout = Layout(module) if found else None
+    except (Unplannable, RecursionError):
+        return {}
+    return {_key(module, v): repair_class(module, layout, v) for v in found if layout is not None}
 
 
 def _key(module: Module, violation: Violation) -> tuple[str, Span]:

@@ -50,6 +50,7 @@ class Certificate:
     measures: tuple[Measure, ...] = ()
     disagreement: str = ""  # which two engines disagree, and how
     notes: tuple[str, ...] = field(default=())
+    suggestion: str = ""  # why it is only shown: it is one way among several, and the choice is the author's
     hazard: str = ""  # why it is not to be applied unseen although its checks hold
 
     @property
@@ -59,7 +60,7 @@ class Certificate:
         A count that is only declared is an assumption: nobody has held it against the loss. A loop of several ranks is
         also executed on ranks.
         """
-        if self.disagreement:
+        if self.disagreement or self.suggestion:
             return Applicability.DISPLAY
         if self.hazard:
             return Applicability.UNSAFE

@@ -28,8 +28,6 @@ NEVER = {
     Clause.BATCH_NORM: "BatchNorm in train mode: no weighting makes accumulation equal",
     Clause.BATCH_COUPLED: "the loss couples the examples of a batch: no weighting makes it right",
     Clause.LOGGED_SCALE: "what should be logged is the author's choice",
-    Clause.IGNORED_ITEM_COUNT: "what the class returns for evaluation is not decided by this file alone",
-    Clause.SWALLOWED_ITEM_COUNT: "which losses the class takes is not decided by this file alone",
 }
 OPTIONAL = "the other findings of the loop are repaired first"
 AUTO, DEFERRED, PRECOUNT = "auto", "deferred", "precount"

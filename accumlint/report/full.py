@@ -112,6 +112,8 @@ def details(certificate: Certificate) -> Iterator[str]:
         yield f"assumes: {assumption}"
     for missing in certificate.missing:
         yield f"missing for safe: {missing}"
+    if certificate.suggestion:
+        yield f"only shown: {certificate.suggestion}"
     if certificate.disagreement:
         yield f"engines disagree: {certificate.disagreement}"
     yield from certificate.notes

@@ -43,8 +43,10 @@ class IgnoredItemCount(Rule):
     summary = "a Trainer's compute_loss returns a mean per-token loss and ignores num_items_in_batch"
     repair = Repair.SIGNATURE
     repair_safety = (
-        "Unsafe: the repaired loss is checked as the loss's own sum over the count, but how the Trainer counts items "
-        "(shifted or unshifted labels, over ranks or not) depends on the installed version and its arguments."
+        "Unsafe, where the loss is one plain cross-entropy: its sum is divided by num_items_in_batch, and its mean is "
+        "kept for evaluation, where there is no count. How the Trainer counts items (shifted or unshifted labels, over "
+        "ranks or not) depends on the installed version and its arguments, so nothing is called proved. None for other "
+        "losses."
     )
 
     def message(self, violation: Violation) -> str:

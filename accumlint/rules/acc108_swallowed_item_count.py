@@ -34,8 +34,9 @@ class SwallowedItemCount(Rule):
     summary = "a model head swallows num_items_in_batch in its **kwargs, so that the Trainer divides nowhere"
     repair = Repair.SIGNATURE
     repair_safety = (
-        "Unsafe: `accepts_loss_kwargs = False` restores the Trainer's own division by the number of microbatches, "
-        "which is right where counts are equal. Where they vary, divide the summed loss by `num_items_in_batch`."
+        "Unsafe, where the loss is one plain cross-entropy: its sum is divided by the num_items_in_batch of the "
+        "keywords. For other losses `accepts_loss_kwargs = False` is shown and never applied: it restores the Trainer's "
+        "own division by the number of microbatches, which is right where counts are equal."
     )
 
     def message(self, violation: Violation) -> str:
