@@ -50,8 +50,8 @@ class Certificate:
     measures: tuple[Measure, ...] = ()
     disagreement: str = ""  # which two engines disagree, and how
     notes: tuple[str, ...] = field(default=())
-    suggestion: str = ""  # why it is only shown: it is one way among several, and the choice is the author's
     hazard: str = ""  # why it is not to be applied unseen although its checks hold
+    suggestion: str = ""  # why it is only shown: it is one way among several, and the choice is the author's
 
     @property
     def applicability(self) -> Applicability:

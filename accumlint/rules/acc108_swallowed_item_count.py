@@ -35,8 +35,8 @@ class SwallowedItemCount(Rule):
     repair = Repair.SIGNATURE
     repair_safety = (
         "Unsafe, where the loss is one plain cross-entropy: its sum is divided by the num_items_in_batch of the "
-        "keywords. For other losses `accepts_loss_kwargs = False` is shown and never applied: it restores the Trainer's "
-        "own division by the number of microbatches, which is right where counts are equal."
+        "keywords. For other losses `accepts_loss_kwargs = False` is shown and never applied: it restores the "
+        "Trainer's own division by the number of microbatches, which is right where counts are equal."
     )
 
     def message(self, violation: Violation) -> str:
