@@ -82,12 +82,12 @@ def check_source(source: SourceText | NotebookText, options: Options | None = No
 def _narrowed(filename: str, tree: ast.Module | None, data: bytes, words: Gate) -> Gate:
     """What the file could hold by its syntax; a loop also where its backward is imported from its own project."""
     gate = worth_reading(tree, words) if words else words
-    if not gate & (Gate.LOOP | Gate.TRAINER) and _imports_training(filename, data):
+    if not gate & (Gate.LOOP | Gate.TRAINER) and imports_training(filename, data):
         gate |= Gate.LOOP
     return gate
 
 
-def _imports_training(filename: str, data: bytes) -> bool:
+def imports_training(filename: str, data: bytes) -> bool:
     """Whether a file that holds no backward itself imports one from its own project."""
     if b"import" not in data or b"step" not in data or not (b"for " in data or b"while " in data):
         return False

@@ -12,9 +12,13 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any, ClassVar, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from accumlint import __version__
+
+if TYPE_CHECKING:
+    from accumlint.reading.contracts import LossContract
 
 Report = tuple[int, int, str, type[Any]]
 
@@ -33,6 +37,8 @@ class Plugin:
     name = "accumlint"
     version = __version__
     _hints: ClassVar[bool] = False  # flake8 hands its options to the class
+    _config: ClassVar[str] = ""
+    _contracts: ClassVar[tuple[LossContract, ...] | None] = None  # read when the first file needs them
 
     def __init__(self, tree: ast.AST, filename: str, lines: list[str]) -> None:
         self._filename = filename
@@ -52,10 +58,20 @@ class Plugin:
             parse_from_config=True,
             help="Add the shortest cure to each message of accumlint (ACC).",
         )
+        option_manager.add_option(
+            "--accumlint-config",
+            metavar="FILE",
+            default="",
+            parse_from_config=True,
+            normalize_paths=True,
+            help="The pyproject.toml whose loss-contracts hold, instead of the nearest one of the working folder.",
+        )
 
     @classmethod
     def parse_options(cls, options: Namespace) -> None:
         cls._hints = bool(options.accumlint_hints)
+        cls._config = options.accumlint_config or ""
+        cls._contracts = None
 
     def run(self) -> Iterator[Report]:
         """The findings: line from 1, column from 0. Raises flake8's ExecutionError for a fault of accumlint."""
@@ -63,15 +79,18 @@ class Plugin:
 
         text = "".join(self._lines)
         data = text.encode("utf-8", "surrogatepass")
-        if not may_train(data):
+        from accumlint.analysis import Options, check_source, imports_training
+
+        if not may_train(data) and not imports_training(self._filename, data):
             return
-        from accumlint.analysis import Options, check_source
         from accumlint.rules.registry import all_rules
         from accumlint.source.text import SourceText
 
         source = SourceText(self._filename, data, text)
+        codes = frozenset(rule.code for rule in all_rules())
+        contracts = self._loss_contracts()
         try:
-            report = check_source(source, Options(codes=frozenset(rule.code for rule in all_rules())))
+            report = check_source(source, Options(codes=codes, contracts=contracts))
         except Exception as error:
             raise _fault(self._filename, f"{type(error).__name__}: {error}") from error
         for problem in report.problems:
@@ -82,10 +101,28 @@ class Plugin:
             hint = f" (help: {finding.hint})" if self._hints and finding.hint else ""
             yield finding.span.line, finding.span.column, f"{finding.code} {finding.message}{hint}", type(self)
 
+    @classmethod
+    def _loss_contracts(cls) -> tuple[LossContract, ...]:
+        """Those of the configuration of `accumlint check`: all that decides about findings and flake8 knows not of."""
+        if cls._contracts is None:
+            from accumlint.cli import config
+            from accumlint.cli.errors import UsageError
+            from accumlint.cli.rules import known_codes
+
+            try:
+                path = Path(cls._config) if cls._config else config.find(Path.cwd())
+                read = config.read(path, known_codes()) if path else config.Configuration()
+            except UsageError as error:
+                raise _execution_error(f"accumlint: {error}") from None
+            cls._contracts = read.get("loss-contracts", ())
+        return cls._contracts
+
 
 def _fault(filename: str, message: str) -> Exception:
     """What flake8 prints in one line before it stops; any other exception it shows as a traceback."""
-    error: Exception = import_module("flake8.exceptions").ExecutionError(
-        f"{filename}: accumlint: internal error: {message}; please report this"
-    )
+    return _execution_error(f"{filename}: accumlint: internal error: {message}; please report this")
+
+
+def _execution_error(message: str) -> Exception:
+    error: Exception = import_module("flake8.exceptions").ExecutionError(message)
     return error

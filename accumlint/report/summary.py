@@ -69,6 +69,7 @@ def repairs(run: Run, confirmed: bool, has_torch: bool) -> Iterator[Line]:
     yield line(f"{plural(len(fixes), 'repair')}: {shown}")
     if not has_torch and any(Check.EXECUTED not in fix.certificate.discharged for _, fix in fixes.values()):
         yield line("No repair was executed, as torch is not installed: pip install 'accumlint[torch]'")
+        yield line("(--fix --require proved applies what is proved without it)")
 
 
 def not_reached(run: Run) -> Iterator[Line]:

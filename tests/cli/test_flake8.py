@@ -90,7 +90,7 @@ def test_parity_with_the_command_line(run, folder: Path) -> None:
     )
 
 
-def assert_parity(run, jobs: str, *paths: str) -> None:
+def assert_parity(run, jobs: str, *paths: str) -> list[tuple[str, int, int, str]]:
     theirs = flake8(run, "--select", "ACC", "--jobs", jobs, *paths, fake=False)
     assert theirs.stderr == ""
     ours = run("check", "--isolated", "--select", "ACC", "--output-format", "json", *paths, fake=False)
@@ -99,6 +99,7 @@ def assert_parity(run, jobs: str, *paths: str) -> None:
         (entry["filename"], entry["location"]["row"], entry["location"]["column"], entry["code"])
         for entry in json.loads(ours.stdout)
     )
+    return rows(theirs.stdout)
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.stem)
@@ -129,3 +130,57 @@ def test_nothing_heavy_is_imported_without_a_loop(folder: Path) -> None:
 def test_flake8_lists_the_plugin() -> None:
     done = subprocess.run([sys.executable, "-m", "flake8", "--version"], capture_output=True, text=True, check=False)
     assert "accumlint: 0.1.0" in done.stdout
+
+
+HELPER = """import torch
+
+
+def accumulate(model, batch, optimizer, step):
+    torch.nn.functional.mse_loss(model(batch), batch, reduction="sum").backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    if (step + 1) % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+def test_parity_where_the_backward_is_in_another_file(run, folder: Path) -> None:
+    (folder / "helper.py").write_text(HELPER)
+    loop = "for step, batch in enumerate(loader):\n        accumulate(model, batch, optimizer, step)\n"
+    (folder / "train.py").write_text(
+        f"from helper import accumulate\n\n\ndef train(model, loader, optimizer):\n    {loop}"
+    )
+    found = assert_parity(run, "1", "train.py", "helper.py")
+    assert ("train.py", 6, 9, "ACC201") in found
+
+
+DECLARED = """import torch
+from elsewhere import Tagger
+
+
+def train(loader, optimizer):
+    model = Tagger()
+    for step, (tokens, labels) in enumerate(loader):
+        (model(tokens, labels) / 4).backward()
+        if (step + 1) % 4 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+def test_loss_contracts_hold(run, folder: Path) -> None:
+    (folder / "train.py").write_text(DECLARED)
+    table = '[tool.accumlint.loss-contracts]\n"elsewhere.Tagger.forward" = "(labels != -100).sum()"\n'
+    before = rows(flake8(run, "--select", "ACC", "train.py", fake=False).stdout)
+    (folder / "other.toml").write_text(table)
+    named = flake8(run, "--select", "ACC", "--accumlint-config", "other.toml", "train.py", fake=False)
+    (folder / "pyproject.toml").write_text(table)
+    found = rows(flake8(run, "--select", "ACC", "train.py", fake=False).stdout)
+    ours = json.loads(run("check", "--select", "ACC", "--output-format", "json", "train.py", fake=False).stdout)
+    assert [(row, code) for _, row, _, code in found] == [(each["location"]["row"], each["code"]) for each in ours]
+    assert rows(named.stdout) == found
+    assert "ACC101" in {code for *_, code in found}
+    assert "ACC101" not in {code for *_, code in before}
+    (folder / "pyproject.toml").write_text("[tool.accumlint]\nslect = []\n")
+    broken = flake8(run, "--select", "ACC", "train.py", fake=False)
+    assert 'unknown key "slect" in [tool.accumlint]' in broken.stdout + broken.stderr
