@@ -34,7 +34,7 @@ class Averaging:
         unit = "\t" if "\n\t" in layout.text else "    "
         quote = "'" if layout.text.count("'") > layout.text.count('"') else '"'
         group, param = names.free("param_group"), names.free("param")
-        written = [line.format(count=counter, total=total) for line in self.summed]
+        written = [line.format(count=counter, total=total, unit=unit) for line in self.summed]
         return [
             *written,
             *(line.format(scale=scale, total=leaf.guarded(total)) for line in self.scaled),
@@ -46,7 +46,8 @@ class Averaging:
 
     def prepare(self, layout: Layout, draft: Draft) -> None:
         """Import what the lines need."""
-        first = next((s for s in layout.module.body if isinstance(s, ir.Import)), None)
+        imports = [statement for statement in layout.module.body if isinstance(statement, ir.Import)]
+        first = next((s for s in imports if not any("__future__" in target for _, target in s.bindings)), None)
         if self.imports and first is not None:
             draft.before(first, self.imports)
 

@@ -18,6 +18,7 @@ from accumlint.repair.prove_weights import original_factors
 from accumlint.repair.rank_slices import execute_on_ranks
 from accumlint.repair.slices import LIMIT, Executed
 from accumlint.semantics.run import Result, analyse
+from accumlint.semantics.trace import Trace
 
 _runners: dict[int, RankRunner] = {}  # by process: a forked one must not talk to its parent's
 
@@ -51,9 +52,9 @@ def confirm_on_ranks(
     ranks = shared_ranks()
     runs: list[Executed] = []
     for name, result in repaired.items():
-        was = original[name].default if name in original and not original[name].stopped else []
+        was = averaged_path(original[name]) if name in original and not original[name].stopped else []
         factors = [Fraction(1) if factor is None else factor for factor in original_factors(was)]
-        for place, trace in enumerate(result.default):
+        for place, trace in enumerate(averaged_path(result)):
             if trace.stopped or trace.exempt or not trace.events:
                 return OnRanks(missing=f"not analysed: {trace.stopped or trace.exempt}")
             beside = was[place] if place < len(was) else None
@@ -72,5 +73,14 @@ def confirm_on_ranks(
 
 
 def _paired(module: Module, names: set[str]) -> dict[str, Result]:
-    found = analyse(module, load(), project_of(module.filename), paired=True)
+    for thorough in (False, True):  # the model may be wrapped on a path that is not the default one
+        found = analyse(module, load(), project_of(module.filename), paired=True, thorough=thorough)
+        if any(trace.averages for result in found for trace in averaged_path(result)):
+            break
     return {result.region.name: result for result in found if result.region.name in names}
+
+
+def averaged_path(result: Result) -> list[Trace]:
+    """The path on which something averages over ranks: the default one, or a flipped one; else the default one."""
+    paths = [result.default, *result.flipped]
+    return next((traces for traces in paths if any(trace.averages for trace in traces)), result.default)

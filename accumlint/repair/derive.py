@@ -159,6 +159,7 @@ def _names(node: ast.expr) -> set[str]:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
         return set()
     owners = {id(n.value) for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr in OF_RANKS}
+    owners |= {id(n) for each in ast.walk(node) if isinstance(each, ast.IfExp) for n in ast.walk(each.test)}
     found = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id != "self" and id(n) not in owners}
     return found | {
         ast.unparse(n) for n in ast.walk(node) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "self"

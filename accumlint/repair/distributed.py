@@ -17,6 +17,7 @@ from accumlint.semantics.trace import BACKWARD, Event
 WRAPPERS = frozenset({"DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard"})
 OTHER = re.compile(r"\bhorovod\b|\bcolossalai\b|\bxla_model\b|\bxm\.")
 FABRIC = re.compile(r"\bfabric\b")
+DECIDED_LATE = "whether the loop runs on several ranks is decided when it runs"
 ENGINE = "DeepSpeed keeps the gradients in its engine: they cannot be divided after the backward"
 
 
@@ -112,31 +113,55 @@ def _fabric(window: Window) -> Averaging:
 
 
 def _process_group(window: Window) -> Averaging:
-    """DistributedDataParallel or FSDP around the model, in the default process group, always."""
+    """DistributedDataParallel or FSDP around the model, in the default process group, always or on one condition."""
     layout = window.layout
     wraps = [n for n in walk(layout.module.body) if isinstance(n, ir.Call) and _called(n) in WRAPPERS]
     if not wraps:
         raise Unplannable("several ranks are in sight, and where their gradients are averaged is not")
+    conditions = {_condition(window, layout.statement(wrap.node)) for wrap in wraps}
+    if len(conditions) > 1:
+        raise Unplannable(DECIDED_LATE)
     for wrap in wraps:
         if any(a.keyword in ("process_group", "mesh", "device_mesh") or a.star for a in wrap.arguments):
             raise Unplannable("the gradients are averaged over a group of ranks of its own")
-        statement = layout.statement(wrap.node)
-        if any(isinstance(parent, ir.If | ir.Try) for parent in layout.parents(statement)) or _is_optional(statement):
-            raise Unplannable("whether the loop runs on several ranks is decided when it runs")
     if "register_comm_hook" in layout.text:
         raise Unplannable("a communication hook may change how the gradients are averaged")
     if any(_reduces_gradient(n) for n in _calls(layout)):
         raise Unplannable("the gradients are all-reduced by hand")
     torch = bound_name(layout, "torch")
     dist = bound_name(layout, "torch.distributed") or f"{torch or 'torch'}.distributed"
-    loss = _device_of(window)
+    (condition,) = conditions
+    world, total = f"{dist}.get_world_size()", f"{dist}.all_reduce({{total}})"
+    reduce = [total]
+    if condition:
+        world, reduce = f"({world} if {condition} else 1)", [f"if {condition}:", f"{{unit}}{total}"]
+    made = f"{{total}} = {torch or 'torch'}.tensor({{count}}, device={_device_of(window)})"
     return Averaging(
-        f"{dist}.get_world_size()",
-        (f"{{total}} = {torch or 'torch'}.tensor({{count}}, device={loss})", f"{dist}.all_reduce({{total}})",
-         "{total} = {total}.item()"),
-        (f"{{scale}} = {'1' if window.trace.sums_ranks else f'{dist}.get_world_size()'} / {{total}}",),
+        world,
+        (made, *reduce, "{total} = {total}.item()"),
+        (f"{{scale}} = {'1' if window.trace.sums_ranks else world} / {{total}}",),
         imports="" if torch else "import torch",
-    )  # fmt: skip
+    )
+
+
+def _condition(window: Window, wrap: ir.Statement) -> str:
+    """The plain test under which a model is wrapped, "" if it always is; the loop can ask it again."""
+    layout = window.layout
+    if _is_optional(wrap):
+        raise Unplannable(DECIDED_LATE)
+    around = [p for p in layout.parents(wrap) if isinstance(p, ir.If | ir.Try | ir.Match | ir.While | ir.For)]
+    if not around:
+        return ""
+    test = around[0].test if len(around) == 1 and isinstance(around[0], ir.If) else None
+    written = [n for n in walk(layout.module.body) if isinstance(n, ir.Assign | ir.Augment)]
+    name = dotted(test) if test is not None else None
+    given = [s for s in written for t in (s.targets if isinstance(s, ir.Assign) else (s.target,)) if dotted(t) == name]
+    plain = isinstance(test, ir.Name | ir.Attribute) and layout.places[wrap.node].block is getattr(
+        around[0], "body", ()
+    )
+    if not plain or name is None or len(given) > 1 or layout.function(wrap) is not window.function:
+        raise Unplannable(DECIDED_LATE)
+    return name
 
 
 def _called(call: ir.Call) -> str:

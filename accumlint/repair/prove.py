@@ -7,7 +7,7 @@ shown is a failure: a window that is not complete at one point, a coefficient th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from accumlint.repair.prove_weights import is_reduced, misweighed, original_factors, trace_factors
@@ -63,9 +63,12 @@ def prove(results: Sequence[Result], expectation: Expectation | None = None) -> 
     windows = 0
     for result in results:
         original = _original_of(result, expectation.originals)
+        averages = any(trace.averages for traces, _ in _paths(result) for trace in traces)
         for traces, condition in _paths(result):
+            alone = averages and not any(trace.averages for trace in traces)  # here it runs on one rank
+            expected = replace(expectation, distributed=expectation.distributed and not alone)
             try:
-                windows += _prove_path(traces, condition, original, expectation, assumptions)
+                windows += _prove_path(traces, condition, original, expected, assumptions)
             except NotShownError as failure:
                 where = f"{result.region.name}: " if result.region.name else ""
                 branch = f" (where {condition})" if condition else ""

@@ -191,6 +191,8 @@ class _Writer:
             return self.replay.leaf(f"self.{node.attr}")
         if node.attr == "ignore_index" and (made := self._constructor(node.value)) is not None:
             return self.write(made[1]["ignore_index"]) if "ignore_index" in made[1] else "-100"
+        if node.attr == "weight" and (made := self._constructor(node.value)) is not None and "weight" in made[1]:
+            return self.write(made[1]["weight"])
         if node.attr in ("shape", "ndim", "T", "mT", "dtype", "device"):
             return f"{self.write(node.value)}.{node.attr}"
         return self.replay.leaf(ast.unparse(node))

@@ -87,6 +87,7 @@ class Objects(Gradients):
             return value
         registry = self.program.registry
         role = registry.role_of(canonical)
+        self.trace.averages |= role is api.Role.WRAPPED_MODEL
         owner = call.receiver if isinstance(call.receiver, Object) else None
         if isinstance(value, Object):
             made = value

@@ -112,6 +112,7 @@ class Trace:
     loops: dict[ir.NodeId, int] = field(default_factory=dict)
     guessed: bool = False
     sums_ranks: bool = False
+    averages: bool = False  # a model was wrapped by what averages gradients over ranks
     loaders: dict[str, Loader] = field(default_factory=dict)
     lineages: dict[int, tuple[str, ...]] = field(default_factory=dict)
     reduced: bool = False
