@@ -161,7 +161,7 @@ def _means_to_accumulate(case: Case, window: Window) -> bool:
 def _judge_equal(case: Case, window: Window, weighting: Weighting, backward: Event) -> Iterator[Violation]:
     judgement = judge_counts(weighting.site, case.trace, window.microbatches, case.facts, counted=weighting.counted)
     clause = _SPREAD_CLAUSES.get(judgement.spread)
-    if clause is None:
+    if clause is None or (judgement.spread is Spread.BATCHES and _is_coupled(backward)):
         return
     weight = Fraction(1, case.full)
     yield case.make(
@@ -182,6 +182,11 @@ def _judge_shared(case: Case, window: Window, weighting: Weighting, backward: Ev
         return
     evidence = Evidence("the code counts the targets that are not ignored", padding.node)
     yield case.make(Clause.TARGET_WEIGHT, backward.node, window, evidence=(evidence,), divisor="the window's count")
+
+
+def _is_coupled(backward: Event) -> bool:
+    """Whether another term of the loss compares the examples of a batch: weighing by batch size would not help."""
+    return backward.form is not None and any(not site.separable for site, _ in backward.form.terms)
 
 
 def _last_division(backward: Event) -> ir.NodeId | None:

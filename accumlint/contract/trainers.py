@@ -21,6 +21,7 @@ from accumlint.semantics.machine import Program
 from accumlint.semantics.numbers import Num
 from accumlint.semantics.relevance import Relevance
 from accumlint.semantics.returned import Returned, run_method
+from accumlint.semantics.similarity import PRODUCT
 from accumlint.semantics.values import Site
 
 METHOD = "compute_loss"
@@ -320,7 +321,7 @@ def _after_call(term: str, place: int) -> str | None:
 
 
 def _token_mean(site: Site, coefficient: Num, written: str, file: _File) -> Evidence | None:
-    if not site.separable or any(fact.name == "product" for fact in site.facts):
+    if not site.separable or any(fact.name == PRODUCT for fact in site.facts):
         return None
     if site.reduction == "sum":
         varies = len({value for value in coefficient.at if value is not None}) > 1

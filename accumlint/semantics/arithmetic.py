@@ -119,8 +119,6 @@ class Arithmetic(Base):
         """An operation that is not linear in the loss: nothing is known of the result but where it came from."""
         result = self.opaque(f"{path_of(left)} {operator} {path_of(right)}", left, right, node=node)
         facts = facts_of(left) | facts_of(right)
-        if operator == "@" and carries_gradient(left) and carries_gradient(right):
-            facts |= {Fact("product", node)}
         return replace(result, facts=facts)
 
     def _added(self, operator: str, left: Value, right: Value, node: ir.NodeId) -> Value:

@@ -51,9 +51,14 @@ class Machine(Effects):
         """What a name of a frame holds; an import that the project has is followed into its file now."""
         value = frame.names.get(name)
         if isinstance(value, Deferred):
-            followed = self.follow(value.target, value.frame)
+            followed = None if self._is_known(value.target) else self.follow(value.target, value.frame)
             value = frame.names[name] = Canonical(value.target) if followed is None else followed
         return value
+
+    def _is_known(self, target: str) -> bool:
+        """Whether the tables describe a thing: it is not followed, although the project may be that library itself."""
+        registry = self.program.registry
+        return not target.startswith(".") and (registry.find(target) is not None or registry.is_class(target))
 
     def import_all(self, target: str, frame: Frame) -> None:
         """`from target import *`, if the project has that module."""

@@ -16,6 +16,7 @@ from accumlint.semantics.functions import OPTIMIZER, Arguments, losses_in
 from accumlint.semantics.hidden import HiddenLosses
 from accumlint.semantics.numbers import Num
 from accumlint.semantics.roles import guess_class
+from accumlint.semantics.similarity import product_facts
 from accumlint.semantics.values import (
     Canonical,
     ClassValue,
@@ -40,7 +41,6 @@ from accumlint.semantics.values import (
     path_of,
 )
 
-_PRODUCTS = frozenset({"matmul", "mm", "bmm", "einsum", "cdist", "cosine_similarity"})
 _MASK_NAME = re.compile(r"mask|(pad|padding|loss|label|attention|attn|response|completion|action|token|valid)_masks?")
 _LOSS_WORDS = ("loss", "cross_entropy", "criterion", "nll", "kl_div")
 
@@ -257,8 +257,7 @@ class Calls(HiddenLosses):
         facts = frozenset().union(*(facts_of(source) for source in sources))
         if name in ("masked_fill", "masked_fill_", "where") and any(isinstance(v, int) for v in arguments.positional):
             facts |= {Fact("filled", node, path)}
-        if name in _PRODUCTS and sum(carries_gradient(source) for source in sources) > 1:
-            facts |= {Fact("product", node)}
+        facts |= product_facts(name, sources, arguments.written, node)
         if not lineage and self.loops and not isinstance(receiver, Object):
             lineage = self.draw_lineage(path)
         result = Opaque(path, lineage, gradient and not self.no_grad, modules, facts, node)
@@ -358,8 +357,7 @@ class Calls(HiddenLosses):
         self.note_logged("", name, arguments.values, node)
         lineage, modules, gradient = derived(arguments.values)
         facts = frozenset().union(*(facts_of(value) for value in arguments.values)) if arguments.values else frozenset()
-        if name.rpartition(".")[2] in _PRODUCTS and sum(carries_gradient(v) for v in arguments.values) > 1:
-            facts |= {Fact("product", node)}
+        facts |= product_facts(name.rpartition(".")[2], list(arguments.values), arguments.written, node)
         own = name.startswith(".") or not name.startswith(
             ("torch", "numpy", "math", "os", "random", "time", "builtins")
         )

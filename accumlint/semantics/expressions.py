@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
+from accumlint.apis.language import NoGrad
 from accumlint.reading import ir
 from accumlint.semantics.arithmetic import STEPS_NAME
 from accumlint.semantics.comparisons import Comparisons
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.machine import OUT_OF_STEPS, Stopped
 from accumlint.semantics.numbers import Num
+from accumlint.semantics.similarity import product_facts
 from accumlint.semantics.values import (
     Canonical,
     ClassValue,
@@ -63,7 +66,12 @@ class Expressions(Comparisons):
     def eval_binary(self, node: ir.Binary, frame: Frame) -> Value:
         left = self.evaluate(node.left, frame)
         right = self.evaluate(node.right, frame)
-        return self.binary(node.operator, left, right, node.node)
+        result = self.binary(node.operator, left, right, node.node)
+        if node.operator == "@" and isinstance(result, Opaque):
+            result = replace(
+                result, facts=result.facts | product_facts("@", (left, right), (node.left, node.right), node.node)
+            )
+        return result
 
     def eval_unary(self, node: ir.Unary, frame: Frame) -> Value:
         value = self.evaluate(node.operand, frame)
@@ -203,10 +211,22 @@ class Expressions(Comparisons):
         if isinstance(test, Opaque) and test.points is not None:
             return self._selected(test.points, self.evaluate(node.body, frame), self.evaluate(node.orelse, frame))
         truth = self.truth(test)
+        if truth is None and self._turns_gradients_off(node.body, frame):
+            truth = False  # `no_grad() if frozen else nullcontext()`: what trains is the other side
+        elif truth is None and self._turns_gradients_off(node.orelse, frame):
+            truth = True
         if truth is None:
             within = self.program.relevance.words_within
             truth = self.choose(test, node.node, relevant=bool(within(node.body) or within(node.orelse)), default=True)
         return self.evaluate(node.body if truth else node.orelse, frame)
+
+    def _turns_gradients_off(self, expression: ir.Expression, frame: Frame) -> bool:
+        function = expression.function if isinstance(expression, ir.Call) and not expression.arguments else None
+        if not isinstance(function, ir.Name | ir.Attribute):
+            return False
+        called = self.evaluate(function, frame)
+        row = self.program.registry.find(called.name) if isinstance(called, Canonical) else None
+        return row is not None and any(isinstance(effect, NoGrad) for effect in row.does)
 
     def _selected(self, points: tuple[bool | None, ...], body: Value, orelse: Value) -> Value:
         """`body if test else orelse` at each sample point on its own: `n if n > 0 else 1`."""

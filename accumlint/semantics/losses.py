@@ -11,6 +11,7 @@ from accumlint.reading.project import FOREIGN
 from accumlint.semantics.knowledge import Store
 from accumlint.semantics.numbers import ONE, Num, combine
 from accumlint.semantics.operands import COUPLED_NAME, Operands
+from accumlint.semantics.similarity import PRODUCT, SIMILARITY
 from accumlint.semantics.trace import BACKWARD
 from accumlint.semantics.values import (
     Division,
@@ -58,7 +59,9 @@ class Losses(Operands):
         if any(COUPLED_NAME.search(name) for name in self.stack):
             return True
         inputs = self.operand(effect.inputs, call) if effect.inputs is not None else None
-        return not lineage_of(targets) and any(fact.name == "product" for fact in facts_of(inputs))
+        if any(fact.name == SIMILARITY for fact in facts_of(inputs) | facts_of(targets)):
+            return True
+        return not lineage_of(targets) and any(fact.name == PRODUCT for fact in facts_of(inputs))
 
     def _loss_facts(self, effect: api.Loss, call: LibraryCall, targets: Value) -> frozenset[Fact]:
         facts = set(facts_of(targets))
