@@ -1,12 +1,13 @@
 """Run accumlint over released wheels and compare its findings with the list in tests/quality/wheels.json.
 
-Usage: python scripts/check_wheels.py (--cache FOLDER | --unzipped FOLDER) [--only NAME ...] [--update]
+Usage: python scripts/check_wheels.py (--cache FOLDER | --unzipped FOLDER) [--only NAME ...] [--update] [--loops]
 
 With --cache the wheels are downloaded by pip (once) and unzipped in FOLDER; with --unzipped FOLDER holds one folder for
 each package already. Every finding that the list does not have is printed as gained, every one that is gone as lost,
 with the verdict that a reader gave it; exit 1 if there is any. Rows with the verdict `missed` are faults that the tool
 does not report yet: one that appears is a gain too. --update writes the list anew: new rows get the verdict `unread`,
-a `missed` one that was found becomes `right`, a `right` one that was lost `missed`, other lost rows go.
+a `missed` one that was found becomes `right`, a `right` one that was lost `missed`, other lost rows go. --loops prints
+a table of how many loops of each package were analysed, and why the others were not, in Markdown.
 """
 
 from __future__ import annotations
@@ -79,14 +80,29 @@ def unzipped(package: Package, parent: Path) -> Path:
     raise FileNotFoundError(f"no folder of {package.name} in {parent}")
 
 
-def findings(package: Package, folder: Path) -> tuple[list[Row], str]:
-    """What the tool reports for a package, and its summary line."""
-    command = [sys.executable, "-m", "accumlint", "check", "--isolated", "--select", "ALL"]
+FINDING = re.compile(r"(?P<path>.+?):(?P<line>\d+):\d+: (?P<code>ACC\d{3}) ")
+UNREACHED = re.compile(r".+?:\d+:\d+: loop not analysed: (?P<reason>.+)")
+ANALYSED = re.compile(r"(?P<count>\d+) training loops? analysed")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the tool says of a package: its findings, the loops it analysed, and why it did not analyse others."""
+
+    package: Package
+    rows: list[Row]
+    analysed: int
+    reasons: collections.Counter[str]
+
+
+def outcome(package: Package, folder: Path) -> Outcome:
+    """Run the tool over a package."""
+    command = [sys.executable, "-m", "accumlint", "check", "--isolated", "--select", "ALL", "--verbose"]
     if package.ignore:
         command += ["--ignore", ",".join(package.ignore)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     done = subprocess.run(
-        [*command, "--output-format", "json", str(folder)],
+        [*command, "--output-format", "concise", str(folder)],
         capture_output=True,
         text=True,
         check=False,
@@ -94,17 +110,31 @@ def findings(package: Package, folder: Path) -> tuple[list[Row], str]:
     )
     if done.returncode not in (0, 1):
         raise RuntimeError(f"{package.name}: exit {done.returncode}\n{done.stderr[-2000:]}")
-    rows = [
-        {
-            "package": package.name,
-            "version": package.version,
-            "path": Path(found["filename"]).resolve().relative_to(folder.resolve()).as_posix(),
-            "line": found["location"]["row"],
-            "code": found["code"],
-        }
-        for found in json.loads(done.stdout or "[]")
-    ]
-    return rows, f"{package.name} {package.version}: {len(rows)} findings"
+    rows: list[Row] = []
+    reasons: collections.Counter[str] = collections.Counter()
+    analysed = 0
+    for text in done.stdout.splitlines():
+        if match := FINDING.match(text):
+            path = Path(match["path"]).resolve().relative_to(folder.resolve()).as_posix()
+            row = {"package": package.name, "version": package.version, "path": path}
+            rows.append({**row, "line": int(match["line"]), "code": match["code"]})
+        elif match := UNREACHED.match(text):
+            reasons[match["reason"]] += 1
+        elif match := ANALYSED.search(text):
+            analysed = int(match["count"])
+    return Outcome(package, rows, analysed, reasons)
+
+
+def table_of(outcomes: list[Outcome]) -> str:
+    """How many loops of each package were analysed, and why the others were not."""
+    lines = ["| package | analysed | not analysed | why |", "|---|---|---|---|"]
+    for each in outcomes:
+        why = "; ".join(f"{reason} {count}" for reason, count in each.reasons.most_common())
+        name = f"{each.package.name} {each.package.version}"
+        lines.append(f"| {name} | {each.analysed} | {sum(each.reasons.values())} | {why} |")
+    analysed, missed = sum(e.analysed for e in outcomes), sum(sum(e.reasons.values()) for e in outcomes)
+    lines.append(f"| together | {analysed} | {missed} | |")
+    return "\n".join(lines)
 
 
 def compared(known: list[Row], found: list[Row]) -> tuple[list[Row], list[Row]]:
@@ -158,6 +188,7 @@ def main() -> int:
     source.add_argument("--unzipped", type=Path, help="folder with one folder for each package")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these packages only")
     parser.add_argument("--update", action="store_true", help="write the list anew")
+    parser.add_argument("--loops", action="store_true", help="print which loops were analysed, and why others were not")
     parser.add_argument("--jobs", type=int, default=4, help="packages checked at a time (default 4)")
     options = parser.parse_args()
 
@@ -168,17 +199,20 @@ def main() -> int:
         parser.error(f"not in the list: {', '.join(sorted(unknown))}")
     chosen = [package for package in packages if not wanted or normal(package.name) in wanted]
 
-    def run(package: Package) -> tuple[list[Row], str]:
+    def run(package: Package) -> Outcome:
         folder = unzipped(package, options.unzipped) if options.unzipped else downloaded(package, options.cache)
-        return findings(package, folder)
+        return outcome(package, folder)
 
     names = {package.name for package in chosen}
     known = [row for row in held["findings"] if row["package"] in names]
-    found: list[Row] = []
+    outcomes: list[Outcome] = []
     with ThreadPoolExecutor(options.jobs) as pool:
-        for rows, summary in pool.map(run, chosen):
-            print(summary, file=sys.stderr)
-            found += rows
+        for each in pool.map(run, chosen):
+            print(f"{each.package.name} {each.package.version}: {len(each.rows)} findings", file=sys.stderr)
+            outcomes.append(each)
+    found = [row for each in outcomes for row in each.rows]
+    if options.loops:
+        print(table_of(outcomes))
     gained, lost = compared(known, found)
     for row in gained:
         print(line_of("+", row))

@@ -8,7 +8,21 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from itertools import combinations
 
-from accumlint.apis.language import Arg, ArgAttr, Attr, ClassRow, Const, Effect, Is, Loss, OwnerAttr, Ranks, Row
+from accumlint.apis.language import (
+    Arg,
+    ArgAttr,
+    Attr,
+    ClassRow,
+    Const,
+    Effect,
+    Is,
+    Loss,
+    OwnerAttr,
+    Part,
+    Ranks,
+    Row,
+    Window,
+)
 from accumlint.apis.registry import Registry, Table, TableError
 from accumlint.apis.signature import SignatureError, parse_signature
 
@@ -33,6 +47,7 @@ ITERATIONS = {
     "pieces",
     "split",
 }
+WINDOWS = {"size", "ends"}
 WORDS = {"Clip": CLIPS, "Reduce": REDUCTIONS, "Iterate": ITERATIONS}
 
 
@@ -91,6 +106,11 @@ def _class_faults(known: ClassRow, registry: Registry) -> Iterator[str]:
     for base in known.bases:
         if not registry.is_class(base):
             yield f"its base {base} is no class of any table"
+    for _, operand in known.attributes:
+        if isinstance(operand, Part) and not registry.is_class(operand.canonical):
+            yield f"its part {operand.canonical} is no class of any table"
+        if isinstance(operand, Window) and operand.what not in WINDOWS:
+            yield f"nothing of a window is called {operand.what!r}"
 
 
 def _operands(part: object) -> Iterator[object]:
@@ -170,6 +190,10 @@ def _text(value: object) -> str:
             return repr(constant)
         case Ranks():
             return "the number of ranks"
+        case Part(canonical):
+            return f"a {canonical}"
+        case Window(every, what):
+            return f"{what} of the window of {_text(every)}"
         case Enum():
             return value.name
         case tuple():

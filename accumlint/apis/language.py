@@ -27,7 +27,7 @@ class Receiver:
 
 @dataclass(frozen=True, slots=True)
 class Attr:
-    """An attribute of the receiver."""
+    """An attribute of the receiver, or by a dotted name an attribute of one (`args.gradient_accumulation_steps`)."""
 
     name: str
 
@@ -44,7 +44,10 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class OwnerAttr:
-    """An attribute of the receiver's owner (`accelerator.sync_gradients` seen from its prepared optimizer)."""
+    """An attribute of the receiver's owner (`accelerator.sync_gradients` seen from its prepared optimizer).
+
+    It may be dotted, as an `Attr` may.
+    """
 
     name: str
 
@@ -62,7 +65,26 @@ class Ranks:
     """The number of ranks (world size), as an attribute that frameworks keep (`accelerator.num_processes`)."""
 
 
-Operand: TypeAlias = Arg | Receiver | Attr | Const | Owner | OwnerAttr | ArgAttr | Ranks
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An object of a class of the tables that the receiver keeps and owns (a Trainer's Accelerator)."""
+
+    canonical: str
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The window that a framework is in while it calls the user's method, known only there.
+
+    `what` is "size", the number of its microbatches, fewer than `every` at the end of the loader, or "ends", whether
+    this microbatch is its last.
+    """
+
+    every: Operand
+    what: str
+
+
+Operand: TypeAlias = Arg | Receiver | Attr | Const | Owner | OwnerAttr | ArgAttr | Ranks | Part | Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,9 +485,10 @@ class Row:
     `call` is a canonical dotted name: a function, a class (its constructor) or `package.Class.method`. `aliases` are
     other names of the same thing. `Class.attribute.__set__` is the assignment of an attribute, its parameter `value`;
     `Class.method.__return__` is what a framework does with the value that the user's method returns (Lightning's
-    `training_step`), its parameter `value`. A row whose `does` is empty is known to leave losses, gradients and clocks
-    alone. `undo` holds on leaving the `with` block, if the call is used as a context manager. `assumes` are printed
-    with every proof that used the row. `versions` is a PEP 440 specifier, "" for all.
+    `training_step`), its parameter `value`; `Class.method.__after__` what it does when such a method, that runs its own
+    backward, has returned. A row whose `does` is empty is known to leave losses, gradients and clocks alone. `undo`
+    holds on leaving the `with` block, if the call is used as a context manager. `assumes` are printed with every proof
+    that used the row. `versions` is a PEP 440 specifier, "" for all.
     """
 
     call: str

@@ -150,6 +150,10 @@ class Registry:
         """What the framework does with the value that the user's own method of a subclass returns."""
         return self.method(class_name, f"{method}.__return__")
 
+    def after(self, class_name: str, method: str) -> Row | None:
+        """What the framework does when the user's own method of a subclass, which runs the backward, has returned."""
+        return self.method(class_name, f"{method}.__after__")
+
     def by_method(self, method: str) -> Row | None:
         """The row of a method whose receiver is unknown, for the few that mean the same on any receiver."""
         rows = (self._rows.get(f"{owner}.{method}") for owner in ANY_RECEIVER)

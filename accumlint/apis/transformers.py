@@ -5,16 +5,23 @@ from accumlint.apis.language import (
     Attr,
     Backward,
     ClassRow,
+    Clear,
+    Clip,
     Const,
     Is,
     Make,
+    Microstep,
     Operand,
+    OwnerAttr,
+    Part,
     PatternRow,
     Ranks,
     Receiver,
     Rename,
     Role,
     Row,
+    Step,
+    Window,
 )
 
 TRAINER = "transformers.Trainer"
@@ -31,6 +38,9 @@ ARGUMENTS = (
     "output_dir=None, *args, gradient_accumulation_steps=1, max_grad_norm=1.0, average_tokens_across_devices=True, "
     "**kwargs"
 )
+PART = "transformers.Trainer.accelerator"
+STEPS = Attr("args.gradient_accumulation_steps")
+BOUNDARY = Is(Attr("should_step"), True)
 SCALED = Attr("loss_is_scaled_for_ga")
 
 
@@ -77,12 +87,17 @@ ROWS = (
         assumes=("the model's forward takes loss kwargs, so that the Trainer divides nowhere",),
         versions=">=4.46.2",
     ),
-    Row(
-        f"{TRAINER}.backward",
-        "loss, **kwargs",
-        f"{SOURCE}:825, 2123",
-        (Backward(Arg("loss")),),
-        assumes=("the Trainer gives Accelerate one accumulation step, as since transformers 4.49",),
+    Row(  # what the user's own training_step leaves to the Trainer; the scheduler moves with the step
+        f"{TRAINER}.training_step.__after__",
+        "",
+        f"{SOURCE}:1869-1960, 2199-2216, 2289-2367",
+        (
+            Microstep(STEPS, flag="should_step", last_of_loader=Const(True)),
+            Clip(Receiver(), kind="norm", limit=Attr("args.max_grad_norm"), when=(BOUNDARY,)),
+            Step(Receiver(), when=(BOUNDARY,)),
+            Clear(Receiver(), when=(BOUNDARY,)),
+        ),
+        assumes=("the Trainer's gradient_accumulation_steps is the number of microbatches of a window",),
     ),
     Row(f"{TRAINER}.train", "resume_from_checkpoint=None, trial=None, ignore_keys_for_eval=None", f"{SOURCE}:1450", ()),
     Row(f"{TRAINER}.log", "logs, start_time=None", SOURCE, ()),
@@ -155,7 +170,21 @@ CLASSES = (
     ClassRow(
         TRAINER,
         role=Role.TRAINER,
-        attributes=(("loss_is_scaled_for_ga", Const(None)), ("accelerator", Receiver()), ("num_processes", Ranks())),
+        attributes=(
+            ("loss_is_scaled_for_ga", Const(None)),
+            ("accelerator", Part(PART)),
+            ("num_processes", Ranks()),
+            ("current_gradient_accumulation_steps", Window(STEPS, "size")),
+        ),
+    ),
+    ClassRow(  # trainer.py:823-830: Accelerate is told one step; trainer.py:1905-1915: the Trainer sets its flag
+        PART,
+        bases=("accelerate.Accelerator",),
+        role=Role.ACCELERATOR,
+        attributes=(
+            ("gradient_accumulation_steps", Const(1)),
+            ("sync_gradients", Window(OwnerAttr("args.gradient_accumulation_steps"), "ends")),
+        ),
     ),
     ClassRow("transformers.Seq2SeqTrainer", bases=(TRAINER,), role=Role.TRAINER),
     ClassRow("transformers.PreTrainedModel", bases=("torch.nn.Module",), role=Role.MODEL),

@@ -18,6 +18,7 @@ from accumlint.semantics.values import (
     Form,
     FunctionValue,
     Items,
+    LibraryCall,
     Mapping,
     Method,
     Object,
@@ -32,6 +33,7 @@ from accumlint.semantics.values import (
 _PYTHON = frozenset({"enumerate", "zip", "iter", "next", "reversed", "super", "type", "open", "id", "callable"})
 FOLLOWED_DEPTH = 3
 FOLLOWED_BUDGET = 6_000
+_NO_ROW = api.Row("", "", "", ())
 _DETACHED = frozenset({"data"})
 _PLAIN_PARTS = frozenset({"device", "dtype", "requires_grad", "grad_fn", "is_cuda", "ndim"})
 
@@ -196,13 +198,10 @@ class Machine(Effects):
                     f"{value.path}.param_groups", modules=value.modules, kind="groups", source=value, node=node
                 )
             return value
-        if isinstance(operand, api.Const):
-            return operand.value
-        if isinstance(operand, api.Ranks):
-            return self.world()
-        if isinstance(operand, api.Attr):
-            return self.get_attribute(value, operand.name, node)
-        return Opaque(f"{value.path}.{name}", node=node)
+        found = self.operand(operand, LibraryCall(_NO_ROW, value, {}, node))
+        if isinstance(operand, api.Part):
+            value.attributes[name] = found
+        return found
 
     def _of_opaque(self, value: Opaque, name: str, node: ir.NodeId) -> Value:
         if (value.path, name) in self.fields:

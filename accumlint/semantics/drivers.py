@@ -28,6 +28,10 @@ from accumlint.semantics.values import (
 SET_UP_BUDGET = 15_000
 
 
+DRIVEN_SETTINGS = (*ACCUMULATION_SETTINGS, "args.gradient_accumulation_steps")
+"""Where a driven object finds its number of steps, which is the caller's to set."""
+
+
 def start(machine: Machine, region: Region) -> None:
     """Run a region on a fresh machine."""
     module = Frame("<module>", origin=machine.program.module)
@@ -58,10 +62,15 @@ def start(machine: Machine, region: Region) -> None:
             if region.kind == "returned" and (isinstance(instance, Object))
             else None
         )
+        after = (
+            machine.program.registry.after(instance.canonical, region.function.name)
+            if region.kind == "method" and isinstance(instance, Object)
+            else None
+        )
         if row is not None and isinstance(instance, Object):
-            for name in ACCUMULATION_SETTINGS:
-                instance.attributes.setdefault(name, Opaque(name))
-            run_returning(machine, bound, instance, row)
+            run_protocol(machine, bound, instance, row)
+        elif after is not None and isinstance(instance, Object):
+            run_protocol(machine, bound, instance, after, returns=False)
         else:
             run_entry(machine, bound, region, instance)
 
@@ -174,25 +183,38 @@ def run_entry(machine: Machine, callee: FunctionValue, region: Region, instance:
         raise Restart
 
 
-def run_returning(machine: Machine, callee: FunctionValue, instance: Object, row: Row) -> None:
-    """Drive a method as its framework does: once a microbatch, and the framework acts on what it returns."""
+def run_protocol(machine: Machine, callee: FunctionValue, instance: Object, row: Row, *, returns: bool = True) -> None:
+    """Drive a method as its framework does: once a microbatch, after which the framework acts.
+
+    With `returns` it acts on the value of the method, else the method has run the backward itself.
+    """
     machine.assume("the Trainer calls it once for each batch of a finite loader")
-    if isinstance(callee.function, ir.Function):
-        loop = LoopState(callee.function.node, "driver", is_data=True)
-        machine.loops.append(loop)
-        length = 2 * machine.knowledge.window + 2
-        try:
-            for turn in range(length):
-                loop.iteration, loop.is_last = turn, turn == length - 1
-                arguments = unknown_arguments(machine, callee, 1)
-                for name, value in list(arguments.keywords.items()):
-                    if isinstance(value, Opaque):
-                        arguments.keywords[name] = _fresh(machine, name, value, turn)
-                value = machine.call_function(callee, arguments, -1)
-                given = machine.library_call(row, instance, Arguments([value]), _return_node(callee.function), None)
-                machine.apply(given)
-        finally:
-            machine.loops.pop()
+    for setting in DRIVEN_SETTINGS:
+        _free_setting(machine, instance, setting)
+    length = 2 * machine.knowledge.window + 2
+    loop = LoopState(callee.function.node, "driver", is_data=True, driven=length)
+    machine.loops.append(loop)
+    try:
+        for turn in range(length):
+            loop.iteration, loop.is_last = turn, turn == length - 1
+            arguments = unknown_arguments(machine, callee, 1)
+            for name, value in list(arguments.keywords.items()):
+                if isinstance(value, Opaque):
+                    arguments.keywords[name] = _fresh(machine, name, value, turn)
+            value = machine.call_function(callee, arguments, -1)
+            node = _return_node(callee.function) if isinstance(callee.function, ir.Function) else callee.function.node
+            given = Arguments([value] if returns else [])
+            machine.apply(machine.library_call(row, instance, given, node, None))
+    finally:
+        machine.loops.pop()
+
+
+def _free_setting(machine: Machine, instance: Object, setting: str) -> None:
+    """The number of steps is unknown where the class only has the framework's default of it."""
+    path, _, name = setting.rpartition(".")
+    holder = instance.attributes.get(path) if path else instance
+    if isinstance(holder, Object) and holder.attributes.get(name, 1) == 1:
+        holder.attributes[name] = Opaque(f"{path}.{name}" if path else name)
 
 
 def _return_node(function: ir.Function) -> ir.NodeId:

@@ -166,7 +166,7 @@ class Gradients(Losses):
     def count_microstep(self, effect: api.Microstep, call: LibraryCall) -> Any:
         every = self.operand(effect.every, call)
         known = self.as_number(every)
-        if known is None and isinstance(every, Opaque):
+        if isinstance(every, Opaque) and self.is_open(every):
             self.learn_steps(every)
         whole = 1 if known is None else known.as_int() or 1
         if self.trace.steps is None and whole > 1:
@@ -179,7 +179,9 @@ class Gradients(Losses):
         at_end = False
         if effect.last_of_loader is not None and self.operand(effect.last_of_loader, call) is not False:
             loop = next((loop for loop in self.enclosing() if loop.is_data), None)
-            at_end = loop is not None and loop.is_last and loop.finite and self._is_prepared(loop.key)
+            at_end = (
+                loop is not None and loop.is_last and loop.finite and (loop.driven > 0 or self._is_prepared(loop.key))
+            )
         owner.attributes["microsteps"] = 0 if at_end else count
         owner.attributes[effect.flag] = count % whole == 0 or at_end
         return NOTHING

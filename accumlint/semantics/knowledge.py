@@ -102,6 +102,7 @@ class LoopState:
     is_last: bool = False
     is_data: bool = True
     finite: bool = True
+    driven: int = 0  # the length of a loop of the framework, which calls a method of the user's in it
     seen: set[int] = field(default_factory=set)
 
 

@@ -47,13 +47,42 @@ class Operands(Calls):
         if isinstance(operand, api.Ranks):
             return self.world()
         if isinstance(operand, api.Attr):
-            return self.get_attribute(call.receiver, operand.name, call.node)
+            return self._attribute_of(call.receiver, operand.name, call.node)
+        if isinstance(operand, api.Part):
+            owner = call.receiver if isinstance(call.receiver, Object) else None
+            name = f"{path_of(owner)}.{operand.canonical.rpartition('.')[2]}"
+            return Object(name, self.program.registry.role_of(operand.canonical), operand.canonical, owner=owner)
+        if isinstance(operand, api.Window):
+            return self._of_window(operand, call)
         if isinstance(operand, api.ArgAttr):
             return self._part_of_argument(operand, call)
         owner = call.receiver.owner if isinstance(call.receiver, Object) else None
         if isinstance(operand, api.Owner):
             return owner
-        return Opaque("owner") if owner is None else self.get_attribute(owner, operand.name, call.node)
+        return Opaque("owner") if owner is None else self._attribute_of(owner, operand.name, call.node)
+
+    def _attribute_of(self, value: Value, name: str, node: ir.NodeId) -> Value:
+        for part in name.split("."):
+            value = self.get_attribute(value, part, node)
+        return value
+
+    def _of_window(self, operand: api.Window, call: LibraryCall) -> Value:
+        """Where a driven method is in its window; unknown anywhere else."""
+        loop = next((loop for loop in self.enclosing() if loop.driven), None)
+        every = self.operand(operand.every, call)
+        if loop is None:
+            return Opaque(f"{operand.what} of the window")
+        known = self.as_number(every)
+        if isinstance(every, Opaque) and self.is_open(every):
+            self.learn_steps(every)
+        whole = None if known is None else known.as_int()
+        if known is None or not whole:
+            return Opaque(f"{operand.what} of the window")
+        begin = loop.iteration // whole * whole
+        size = min(whole, loop.driven - begin)
+        if operand.what == "ends":
+            return loop.iteration + 1 == begin + size
+        return known if size == whole else number(size)
 
     def _argument(self, name: str, call: LibraryCall) -> Value:
         value = call.bound.get(name)
