@@ -49,7 +49,7 @@ def cut_windows(trace: Trace, store: str) -> list[Window]:
     A backward whose loss does not reach the step at all (the generator's loss in the discriminator's gradient, which
     is cleared) does not make a window longer.
     """
-    ends = {index for index, _, _ in trace.ends}
+    ends = {(index, loop) for index, loop, _ in trace.ends}
     positions = {id(event): index for index, event in enumerate(trace.events)}
     windows: list[Window] = []
     current = _Open()
@@ -63,22 +63,24 @@ def cut_windows(trace: Trace, store: str) -> list[Window]:
     return windows
 
 
-def _close(store: str, current: _Open, step: Event | None, ends: set[int], positions: dict[int, int]) -> Window:
+def _close(
+    store: str, current: _Open, step: Event | None, ends: set[tuple[int, int]], positions: dict[int, int]
+) -> Window:
     backwards = [event for event in current.events if event.kind == BACKWARD]
     if step is not None and step.gradient:
         reached = {site_key(site) for site, _ in step.gradient}
         backwards = [e for e in backwards if e.form is not None and {site_key(s) for s, _ in e.form.terms} & reached]
     microbatches = tuple(dict.fromkeys(event.microbatch for event in backwards))
-    places = [positions[id(event)] for event in backwards]
-    crosses = any(first < end <= last for end in ends for first, last in pairwise(places))
-    last = places[-1] if places else -1
+    crosses = any(_ended(first, positions[id(last)], ends, positions) for first, last in pairwise(backwards))
     after = positions[id(step)] if step is not None else 10**9
-    at_end = any(last < end <= after for end in ends) or _last_iteration(backwards)
+    at_end = bool(backwards) and (_ended(backwards[-1], after, ends, positions) or backwards[-1].is_last)
     return Window(store, microbatches, tuple(current.events), step, at_end, crosses)
 
 
-def _last_iteration(backwards: list[Event]) -> bool:
-    return bool(backwards) and backwards[-1].is_last
+def _ended(backward: Event, until: int, ends: set[tuple[int, int]], positions: dict[int, int]) -> bool:
+    """Whether a loop that a backward ran in ended between it and a later event, not one inside a microbatch."""
+    inside = {loop for loop, _ in backward.loops}
+    return any(positions[id(backward)] < end <= until and loop in inside for end, loop in ends)
 
 
 def site_key(site: Site) -> tuple[int, str]:
