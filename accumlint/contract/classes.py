@@ -1,4 +1,7 @@
-"""The classes of a file as a rule about classes sees them: their bases, in the file or imported, and their methods."""
+"""The classes of a file as a rule about classes sees them: their bases, in the file or imported, and their methods.
+
+With a project, bases are looked up in its other files, too: nodes of those are beyond `FOREIGN`.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,16 @@ from dataclasses import dataclass, field
 
 from accumlint.reading import ir
 from accumlint.reading.program import Module
+from accumlint.reading.project import Project
 from accumlint.reading.walk import dotted, walk
+
+DEPTH = 4
+"""Files that a chain of bases may lead through."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassView:
-    """A class with its bases: `lineage` are those of the file, itself first, `outside` all others by dotted name."""
+    """A class with its bases: `lineage` are those that could be read, itself first, `outside` all others by name."""
 
     definition: ir.Class
     lineage: tuple[ir.Class, ...]
@@ -53,10 +60,12 @@ class FileNames:
     imports: dict[str, str] = field(default_factory=dict)
     functions: dict[str, ir.Function] = field(default_factory=dict)
     classes: dict[str, ir.Class] = field(default_factory=dict)
+    filename: str = ""
+    project: Project | None = None
 
     @classmethod
-    def of(cls, module: Module) -> FileNames:
-        names = cls()
+    def of(cls, module: Module, project: Project | None = None) -> FileNames:
+        names = cls(filename=module.filename, project=project)
         for node in walk(module.body):
             if isinstance(node, ir.Import):
                 names.imports.update(node.bindings)
@@ -75,7 +84,7 @@ class FileNames:
         root, dot, rest = text.partition(".")
         return self.imports.get(root, root) + dot + rest
 
-    def view(self, definition: ir.Class) -> ClassView:
+    def view(self, definition: ir.Class, depth: int = DEPTH) -> ClassView:
         """A class with its bases, depth first; a class that inherits from itself by a fault of the file is cut."""
         lineage: list[ir.Class] = []
         outside: list[str] = []
@@ -92,9 +101,24 @@ class FileNames:
                 if known is not None and known is not each:
                     inner.append(known)
                 elif (name := self.canonical(plain)) is not None:
-                    outside.append(name)
+                    found = self._elsewhere(name, depth)
+                    lineage += found.lineage if found is not None else ()
+                    outside += found.outside if found is not None else (name,)
             pending = inner + pending
         return ClassView(definition, tuple(lineage), tuple(dict.fromkeys(outside)))
+
+    def _elsewhere(self, name: str, depth: int) -> ClassView | None:
+        """A class of another file of the project, with its bases; re-exports are followed."""
+        if self.project is None or depth == 0:
+            return None
+        found = self.project.resolve(name, self.filename)
+        if found is None or not found[1]:
+            return None
+        names = FileNames.of(found[0], self.project)
+        if found[1] in names.classes:
+            return names.view(names.classes[found[1]], depth - 1)
+        target = names.imports.get(found[1])
+        return None if target is None else names._elsewhere(target, depth - 1)
 
 
 def configured_steps(module: Module) -> int | None:

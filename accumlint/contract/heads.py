@@ -117,8 +117,19 @@ def _tells_trainer(view: ClassView) -> bool:
 
 
 def _uses_count(function: ir.Function) -> bool:
-    """Whether the body names the count: a parameter, a key of the kwargs, an argument."""
+    """Whether the body names the count: a parameter, a key of the kwargs, an argument.
+
+    To move it from one dictionary into another (`decoder_kwargs[COUNT] = kwargs.pop(COUNT)`) is no use.
+    """
+    idle: set[int] = set()
     for node in walk(function.body):
+        if isinstance(node, ir.Assign) and isinstance(node.value, ir.Call) and _is_key(node.targets[0]):
+            idle.update(id(part) for part in (*walk(node.targets[0]), *walk(node.value)))
+        elif isinstance(node, ir.If) and isinstance(node.test, ir.Compare):
+            idle.update(id(part) for part in walk(node.test))
+    for node in walk(function.body):
+        if id(node) in idle:
+            continue
         if isinstance(node, ir.Name) and node.id == COUNT:
             return True
         if isinstance(node, ir.Constant) and node.value == COUNT:
@@ -126,6 +137,10 @@ def _uses_count(function: ir.Function) -> bool:
         if isinstance(node, ir.Call) and any(argument.keyword == COUNT for argument in node.arguments):
             return True
     return False
+
+
+def _is_key(target: ir.Expression) -> bool:
+    return isinstance(target, ir.Subscript) and isinstance(target.index, ir.Constant) and target.index.value == COUNT
 
 
 def _refuses_kwargs(function: ir.Function) -> bool:

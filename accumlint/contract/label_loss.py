@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import get_args
 
@@ -72,8 +72,10 @@ class _Reader:
         self.extras = extras
         self.depth = depth
         self.makers: dict[str, ir.Call] = {}
+        self.trusted: set[str] = set()  # results of calls that were given labels and the kwargs: one may hold a loss
         self.kinds: dict[str, Kind] = {}
         self.returned = Kind.NOTHING
+        self.bound: ir.Call | None = None
 
     # -------------------------------------------------------------------------------------------- statements
 
@@ -86,7 +88,10 @@ class _Reader:
             case ir.Function() | ir.Class():
                 return
             case ir.Assign(targets=targets, value=value):
+                named = all(isinstance(target, ir.Name) for target in targets)
+                self.bound = value if named and isinstance(value, ir.Call) else None
                 kind = self.kind(value)
+                self.bound = None
                 for target in targets:
                     self._bind(target, value, kind)
             case ir.Augment(target=target, operator=operator, value=value):
@@ -112,6 +117,8 @@ class _Reader:
             return
         if isinstance(target, ir.Starred):
             target = target.value
+        if isinstance(target, ir.Subscript) and isinstance(target.index, ir.Constant) and target.index.value == COUNT:
+            self.extras.add(dotted(target.value) or "")
         name = dotted(target)
         if name is None:
             return
@@ -120,6 +127,9 @@ class _Reader:
             self.kinds.pop(name, None)
             return
         self.kinds[name] = kind
+        self.trusted.discard(name)
+        if isinstance(target, ir.Name) and self._hands_on(value):
+            self.trusted.add(name)
         if self._holds_labels(value) and not _NO_LABELS.search(name):
             self.targets.add(name)
         if self._holds_extras(value):
@@ -133,6 +143,8 @@ class _Reader:
             case ir.Name(id=name):
                 return self.kinds.get(name, Kind.NOTHING)
             case ir.Attribute(value=value):
+                if expression.name == "loss":
+                    self._takes_loss(value)
                 path = dotted(expression)
                 return self.kinds.get(path, Kind.NOTHING) if path else self.kind(value)
             case ir.Call():
@@ -145,6 +157,8 @@ class _Reader:
             case ir.Unary(operand=operand):
                 return self.kind(operand)
             case ir.Subscript(value=value):
+                if isinstance(expression.index, ir.Constant) and expression.index.value in (0, "loss"):
+                    self._takes_loss(value)
                 return self.kind(value)
             case ir.Walrus(target=target, value=value):
                 kind = self.kind(value)
@@ -175,8 +189,25 @@ class _Reader:
         if dotted(function) == "dict" or not any(self._holds_labels(argument.value) for argument in call.arguments):
             return self._reduce(name, operand, call.node)
         kind = self._loss_call(call)
-        self.reading.counted |= self._passes_count(call)
+        self.reading.counted |= self._passes_count(call) and (kind is not None or not self._is_bound(call))
         return self._reduce(name, operand, call.node) if kind is None else kind
+
+    def _hands_on(self, value: ir.Expression) -> bool:
+        """Whether a value is what a call returns that is given labels and the kwargs, and makes no loss by its name."""
+        return (
+            isinstance(value, ir.Call)
+            and self._passes_count(value)
+            and any(self._holds_labels(argument.value) for argument in value.arguments)
+        )
+
+    def _is_bound(self, call: ir.Call) -> bool:
+        """Whether the statement that is read gives the call's result a name: what becomes of it can be seen."""
+        return call is self.bound
+
+    def _takes_loss(self, value: ir.Expression) -> None:
+        """`outputs.loss` of a call that was given labels and the kwargs: it counts."""
+        if isinstance(value, ir.Name) and value.id in self.trusted:
+            self.reading.counted = True
 
     def _reduce(self, name: str, kind: Kind, node: ir.NodeId) -> Kind:
         """A method or function of the tensor library on a loss: means and sums reduce, all others keep it."""
@@ -197,7 +228,8 @@ class _Reader:
         if maker is not None:
             own = self.context.names.classes.get(dotted(maker.function) or "")
             if own is not None:
-                return self._helper(self.context.names.view(own).method("forward"), call, skip=1)
+                view = self.context.names.view(own)
+                return self._helper(view.method("forward"), call, skip=1, view=view)
             return self._library(f"{self._canonical(maker.function)}.__call__", call, maker)
         if name is not None and name.startswith("self.") and name.count(".") == 1 and self.context.view is not None:
             method = self.context.view.method(name[5:])
@@ -239,8 +271,10 @@ class _Reader:
             return given.value
         return given.value if isinstance(given, ir.Constant) else None
 
-    def _helper(self, function: ir.Function | None, call: ir.Call, skip: int) -> Kind | None:
-        """A function of the file that is given labels is read in its place."""
+    def _helper(
+        self, function: ir.Function | None, call: ir.Call, skip: int, view: ClassView | None = None
+    ) -> Kind | None:
+        """A function of the file that is given labels is read in its place; `view` is the class it is a method of."""
         if function is None or self.depth == 0 or self._passes_count(call):
             return None
         parameters = [each for each in function.parameters if each.kind == "positional"][skip:]
@@ -255,7 +289,8 @@ class _Reader:
                 place += 1
             if name is not None and self._holds_labels(argument.value):
                 targets.add(name)
-        inner = _Reader(self.context, self.reading, targets, set(), self.depth - 1)
+        context = self.context if view is None else replace(self.context, view=view)
+        inner = _Reader(context, self.reading, targets, set(), self.depth - 1)
         inner.run(function.body)
         return inner.returned
 

@@ -16,6 +16,7 @@ from accumlint.contract.classes import ClassView, FileNames, configured_steps
 from accumlint.contract.verdict import Clause, Confidence, Evidence, Violation
 from accumlint.reading import ir
 from accumlint.reading.program import Module
+from accumlint.reading.project import FOREIGN, Project
 from accumlint.reading.walk import dotted, walk
 from accumlint.semantics.machine import Program
 from accumlint.semantics.numbers import Num
@@ -45,17 +46,19 @@ _LOSS_NAME = re.compile(r"cross_entropy|nll_loss|loss|criterion|CrossEntropy", r
 _OWN_LOSS = frozenset({".loss", "[0]", "['loss']"})
 
 
-def check_trainers(module: Module, registry: Registry) -> list[Violation]:
+def check_trainers(module: Module, registry: Registry, project: Project | None = None) -> list[Violation]:
     """Every `compute_loss` of a Trainer that returns a mean over tokens and lets no count reach it."""
     if not any(isinstance(node, ir.Function) and node.name == METHOD for node in walk(module.body)):
         return []
-    names = FileNames.of(module)
+    names = FileNames.of(module, project)
     file = _File.of(module, registry)
     found: dict[ir.NodeId, Violation] = {}
     for definition in names.classes.values():
         view = names.view(definition)
         function = view.method(METHOD)
-        if function is None or function.node in found or not is_trainer(view, registry) or _divides_itself(view, file):
+        if function is None or function.node in found or function.node >= FOREIGN:
+            continue
+        if not is_trainer(view, registry) or _divides_itself(view, file):
             continue
         how = how_ignored(function)
         if how and not _only_hands_on(function):
@@ -132,9 +135,12 @@ def _divides_itself(view: ClassView, file: _File) -> bool:
     if any(getattr(value, "value", None) is False for value in scaled):
         return True
     function = view.method(METHOD)
-    return function is not None and any(
-        isinstance(node, ir.Attribute) and node.name in _OWN_DIVISION for node in walk(function.body)
-    )
+    return function is not None and reads_own_division(function)
+
+
+def reads_own_division(function: ir.Function) -> bool:
+    """Whether a function reads the number of steps, and so may divide by it."""
+    return any(isinstance(node, ir.Attribute) and node.name in _OWN_DIVISION for node in walk(function.body))
 
 
 def asks_version(node: object) -> bool:

@@ -6,8 +6,10 @@ imported or run. What is read is bounded: a module that is large, or one of too 
 
 from __future__ import annotations
 
+import ast
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -20,6 +22,8 @@ from accumlint.reading.read import ReadError, read_module
 
 T = TypeVar("T")
 MODULES = 300
+REEXPORTS = 4
+"""How many packages may pass one name on."""
 LARGEST = 400_000
 FOREIGN = 10_000_000
 """Node ids of followed modules start here, each module a `FOREIGN` further: ids of the checked file stay below."""
@@ -27,7 +31,7 @@ FOREIGN = 10_000_000
 _IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import|import[ \t]+([.\w]+))", re.MULTILINE)
 IMPORT_DEPTH = 2
 _EVENTS = (b"backward", b"zero_grad", b"clip_grad", b"unscale", b"no_sync", b"scale_grads", b"multiply_grads")
-_WORTH = (b"loss", b"backward", b"optim", b"DataLoader", b"Dataset")
+_WORTH = (b"loss", b"backward", b"optim", b"DataLoader", b"Dataset", b"Trainer")
 
 
 def find_root(filename: str) -> Path | None:
@@ -133,13 +137,44 @@ class Project:
     def _find_place(self, target: str, base: Path) -> tuple[Path, str] | None:
         if not target.startswith(".") and not self._is_own(target.partition(".")[0], base):
             return None
+        path, name = self._follow(target, base)
+        return None if path is None or path == base else (path, name)
+
+    def _follow(self, target: str, base: Path, depth: int = 0) -> tuple[Path | None, str]:
+        """The file of a dotted target and the name in it: what a package only passes on is found where it is made."""
         dots = len(target) - len(target.lstrip("."))
         rest = [part for part in target.split(".") if part]
-        for length in range(len(rest), 0, -1):
+        for length in range(len(rest), -1 if dots else 0, -1):
             path = self.locate("." * dots + ".".join(rest[:length]), base)
-            if path is not None and path != base:
-                return path, ".".join(rest[length:])
+            if path is None:
+                continue
+            name = ".".join(rest[length:])
+            if name and path.name == "__init__.py" and depth < REEXPORTS:
+                found = self._passed_on(path, rest[length], depth)
+                if found is not None:
+                    return found[0], ".".join([found[1], *rest[length + 1 :]]).strip(".")
+            return path, name
+        return None, ""
+
+    def _passed_on(self, package: Path, name: str, depth: int) -> tuple[Path, str] | None:
+        """Where a name comes from that a package's `__init__` imports, by name or by `*`."""
+        for target in self._imports(package).get(name, ()):
+            path, found = self._follow(target, package, depth + 1)
+            if path is not None and path != package:
+                return path, found
+        for target in self._imports(package).get("*", ()):
+            path, found = self._follow(target, package, depth + 1)
+            if path is None or path == package or found:
+                continue
+            if re.search(
+                rb"^(async def|def|class)[ \t]+%b\b|^%b[ \t]*=" % ((name.encode(),) * 2), self._bytes_of(path), re.M
+            ):
+                return path, name
         return None
+
+    def _imports(self, package: Path) -> dict[str, list[str]]:
+        """{name: dotted targets} of the imports of a package's `__init__`; under "*" the modules imported whole."""
+        return self._once(("imports", package), lambda: _imports_of(self._bytes_of(package)))
 
     def _is_own(self, top: str, importer: Path) -> bool:
         """Whether the first part of a dotted name is there at all: most imports are a library's."""
@@ -159,9 +194,13 @@ class Project:
             folder = importer.parent
             for _ in range(dots - 1):
                 folder = folder.parent
-            return self._file_of(str(folder), parts)
+            return self._file_of(str(folder), parts) if parts else self._package(str(folder))
         found = (self._file_of(folder, parts) for folder in self._folders(importer))
         return next((path for path in found if path is not None), None)
+
+    def _package(self, folder: str) -> Path | None:
+        """The `__init__` of a folder that is named by dots alone."""
+        return Path(folder, "__init__.py") if "__init__.py" in self._names_in(folder) else None
 
     def _file_of(self, folder: str, parts: list[str]) -> Path | None:
         for part in parts[:-1]:
@@ -243,3 +282,31 @@ class Project:
         footprint = current()
         if footprint is not None:
             footprint.files[str(path)] = self._states[path]
+
+
+def _imports_of(data: bytes) -> dict[str, list[str]]:
+    """{name: dotted targets} of the `from` imports of a package's top level, also under `if` and `try`."""
+    found: dict[str, list[str]] = {}
+    if not data or len(data) > LARGEST:
+        return found
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            pending: list[ast.AST] = [*ast.parse(data).body]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return found
+    while pending:
+        node = pending.pop(0)
+        if isinstance(node, ast.ImportFrom):
+            origin = "." * node.level + (node.module or "")
+            for alias in node.names:
+                dot = "" if origin.endswith(".") or not origin else "."
+                target = origin if alias.name == "*" else f"{origin}{dot}{alias.name}"
+                found.setdefault(alias.asname or alias.name, []).append(target)
+        elif isinstance(node, ast.If | ast.Try):
+            pending += [
+                child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt | ast.ExceptHandler)
+            ]
+        elif isinstance(node, ast.ExceptHandler):
+            pending += node.body
+    return found

@@ -8,6 +8,8 @@ _HOW = {
     "missing": "compute_loss does not take num_items_in_batch",
     "unused": "compute_loss takes num_items_in_batch and never uses it",
     "swallowed": "compute_loss lets num_items_in_batch vanish in its **kwargs",
+    "function unused": "the compute_loss_func takes num_items_in_batch and never uses it",
+    "function swallowed": "the compute_loss_func lets num_items_in_batch vanish in its **kwargs",
 }
 
 
@@ -16,7 +18,9 @@ class IgnoredItemCount(Rule):
 
     ## What it does
     Reports the `def` of a `compute_loss` in a subclass of the Hugging Face `Trainer` that computes a mean over tokens
-    and does not use the window's count: the parameter is missing, unused, or swallowed by `**kwargs`.
+    and does not use the window's count: the parameter is missing, unused, or swallowed by `**kwargs`. A function that
+    is handed to a Trainer as `compute_loss_func` is reported for a mean of any kind: with one, the Trainer divides
+    nowhere.
 
     ## Why it is bad
     `num_items_in_batch` is `sum_k n_k`, the valid targets of the whole window, and the loss should be
@@ -56,6 +60,11 @@ class IgnoredItemCount(Rule):
         if violation.steps and violation.steps > 1:
             lead = "e.g." if is_symbolic(violation) else "about"
             steps = f" (then {lead} {violation.steps}x too large)"
+        if violation.detail.startswith("function"):
+            return (
+                f"{how}: its mean is divided nowhere{steps}, as a Trainer with a loss function leaves the division to "
+                "it; divide the summed loss by num_items_in_batch"
+            )
         return (
             f"{how}: its mean over tokens gets equal weight in every microbatch, or is divided nowhere if the "
             f"model takes loss arguments{steps}{because(violation)}; divide the summed loss by num_items_in_batch"
@@ -170,5 +179,22 @@ class IgnoredItemCount(Rule):
                     return (loss, outputs) if return_outputs else loss
             """,
             "The parameter is swallowed by `**kwargs`.",
+        ),
+        example(
+            """
+            import torch.nn.functional as F
+            from transformers import Trainer, TrainingArguments
+
+
+            def smoothed_loss(outputs, labels, num_items_in_batch=None):  # <- here
+                logits = outputs.logits.flatten(0, 1)
+                return F.cross_entropy(logits, labels.flatten(), label_smoothing=0.1)
+
+
+            def train(model, data):
+                arguments = TrainingArguments("out", gradient_accumulation_steps=8)
+                Trainer(model, arguments, train_dataset=data, compute_loss_func=smoothed_loss).train()
+            """,
+            "A loss function that never uses the count: 8 means are summed, and nothing divides them.",
         ),
     )

@@ -12,7 +12,6 @@ from accumlint.semantics.drivers import start
 from accumlint.semantics.machine import Knowledge, Program, Raised, Restart, Stopped
 from accumlint.semantics.numbers import Num
 from accumlint.semantics.regions import Region
-from accumlint.semantics.trace import BACKWARD, Event
 from accumlint.semantics.values import FunctionValue, Items, Opaque, Site, Value
 
 RESTARTS = 12
@@ -27,28 +26,15 @@ class Returned:
 
 
 def run_method(
-    program: Program, owner: ir.Class, function: ir.Function, arguments: Mapping[str, Value], *, data: str
+    program: Program, owner: ir.Class | None, function: ir.Function, arguments: Mapping[str, Value], *, data: str
 ) -> Returned | None:
     """What a method returns when a fresh instance of its class is given one microbatch; None if it is not followed.
 
-    Its arguments are unknown but those given; `data` names the parameter that brings the microbatch.
+    Its arguments are unknown but those given; `data` names the parameter that brings the microbatch. Without an owner it
+    is a function.
     """
-    machine = _record(program, owner, function, arguments, data)
-    return _read(machine.returned) if machine is not None else None
-
-
-def run_step(program: Program, owner: ir.Class, function: ir.Function, *, data: str) -> list[Event]:
-    """The backwards of a method when a fresh instance of its class is given one microbatch."""
-    machine = _record(program, owner, function, {}, data)
-    if machine is None:
-        return []
-    return [event for event in machine.trace.events if event.kind == BACKWARD and event.microbatch == 0]
-
-
-def _record(
-    program: Program, owner: ir.Class, function: ir.Function, arguments: Mapping[str, Value], data: str
-) -> _Recorder | None:
-    region = Region(f"{owner.name}.{function.name}", "method", function, owner, frozenset(), function.node)
+    name, kind = (function.name, "function") if owner is None else (f"{owner.name}.{function.name}", "method")
+    region = Region(name, kind, function, owner, frozenset(), function.node)
     knowledge = Knowledge()
     for _ in range(RESTARTS):
         machine = _Recorder(program, knowledge, {}, region.name)
@@ -59,7 +45,7 @@ def _record(
             continue
         except (Raised, Stopped, RecursionError):
             return None
-        return machine if machine.is_done else None
+        return _read(machine.returned) if machine.is_done else None
     return None
 
 

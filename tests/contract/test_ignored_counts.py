@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 
 import pytest
 
 from accumlint.apis.registry import load
+from accumlint.contract.loss_functions import check_loss_functions
 from accumlint.contract.trainers import check_trainers, how_ignored, is_model_loss
 from accumlint.contract.verdict import Confidence, Violation
 from accumlint.reading import ir
+from accumlint.reading.project import open_project
 from accumlint.reading.read import read_module
 
 TOKENS = """\
@@ -17,6 +20,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 import transformers
+from functools import partial
 from transformers import AutoModelForCausalLM, Seq2SeqTrainer, Trainer
 from trl import DPOTrainer, SFTTrainer
 """
@@ -835,3 +839,56 @@ def test_the_number_of_steps_is_read_off_the_arguments() -> None:
     for tail, steps in (("4", 4), ("1", None), ("k", None)):
         ((_, violation),) = check(f"{source}\n\nargs = TrainingArguments(gradient_accumulation_steps={tail})\n")
         assert violation.steps == steps
+
+
+PLAIN_LOSS = "return F.cross_entropy(outputs.logits.flatten(0, 1), labels.flatten())"
+SUMMED = 'F.cross_entropy(outputs.logits.flatten(0, 1), labels.flatten(), reduction="sum")'
+
+
+@pytest.mark.parametrize("call", ["Trainer(model, compute_loss_func=loss)", "T(compute_loss_func=partial(loss, x=1))"])
+@pytest.mark.parametrize(
+    ("parameters", "body", "detail"),
+    [
+        ("num_items_in_batch=None", PLAIN_LOSS, "function unused"),
+        ("**kwargs", PLAIN_LOSS, "function swallowed"),
+        ("**kwargs", "return ((outputs.logits - labels) ** 2).mean()", "function swallowed"),
+        ("num_items_in_batch=None", f"return {SUMMED} / num_items_in_batch", ""),
+        ("num_items_in_batch=None", f"return {SUMMED}", ""),
+        ("**kwargs", "return token_loss(outputs, labels, **kwargs)", ""),
+        ("smoothing=0.0", PLAIN_LOSS, ""),  # fails at its first call
+    ],
+)
+def test_a_loss_function_given_to_a_trainer(call: str, parameters: str, body: str, detail: str) -> None:
+    source = (
+        f"{TOKENS}\nclass T(Trainer):\n    pass\n\ndef loss(outputs, labels, {parameters}):\n    {body}\n\n{call}\n"
+    )
+    found = check_loss_functions(read_module(source, "trainer.py"), load())
+    assert [each.detail for each in found] == ([detail] if detail else [])
+
+
+def test_a_loss_function_given_to_something_else_is_not_judged() -> None:
+    source = f"{TOKENS}\ndef loss(outputs, labels, **kwargs):\n    {PLAIN_LOSS}\n\nmake(compute_loss_func=loss)\n"
+    assert check_loss_functions(read_module(source, "trainer.py"), load()) == []
+
+
+@pytest.mark.parametrize("base", ["from .base import Base", "from . import Base", "from project import Base"])
+def test_a_base_of_another_file(base: str, tmp_path: Path) -> None:
+    """Relative, re-exported by the package, and absolute."""
+    package = tmp_path / "project"
+    package.mkdir()
+    (tmp_path / "pyproject.toml").write_text("")
+    (package / "__init__.py").write_text("from .base import *\n")
+    (package / "base.py").write_text("from transformers import Trainer\n\n\nclass Base(Trainer):\n    pass\n")
+    _, _, body = REPORTED["a focal loss of the selected tokens"]
+    source = TOKENS + base + textwrap.dedent(body).replace("(Trainer)", "(Base)")
+    file = package / "train.py"
+    file.write_text(source)
+    module = read_module(source, str(file))
+    assert check_trainers(module, load(), None) == []
+    (violation,) = check_trainers(module, load(), open_project(tmp_path))
+    assert module.syntax.span(violation.node).line == def_line(source)
+    (package / "base.py").write_text(
+        "from transformers import Trainer\n\n\nclass Base(Trainer):\n    model_accepts_loss_kwargs = False\n"
+    )
+    open_project.cache_clear()
+    assert check_trainers(module, load(), open_project(tmp_path)) == []

@@ -53,9 +53,29 @@ REPORTED = {
     "a sum over a count": 'loss = F.cross_entropy(logits, labels, reduction="sum")\nloss /= labels.numel()',
     "the mean of a function": 'loss = torch.mean(F.cross_entropy(logits, labels, reduction="none"))',
     "added to another loss": "loss = aux + 0.5 * F.l1_loss(logits, labels)",
+    "the labels go to the base model, too": """
+        outputs = self.model(input_ids, labels=labels, **kwargs)
+        loss = F.cross_entropy(self.lm_head(outputs.last_hidden_state), labels)
+        """,
+    "the count goes to a decoder that is given no labels": """
+        decoder_kwargs = {name: value for name, value in kwargs.items() if name.startswith("decoder_")}
+        if "num_items_in_batch" in kwargs:
+            decoder_kwargs["num_items_in_batch"] = kwargs.pop("num_items_in_batch", None)
+        logits = self.decoder(input_ids, **decoder_kwargs).logits
+        loss = CrossEntropyLoss()(logits, labels)
+        """,
     "another key of the kwargs is used": "scale = kwargs.get('scale', 1.0)\nloss = scale * F.mse_loss(logits, labels)",
 }
 SILENT = {
+    "the loss is that of a model which is given both": """
+        outputs = self.language_model(input_ids, labels=labels, **kwargs)
+        loss = outputs.loss + 0.1 * F.cross_entropy(logits, labels)
+        """,
+    "the count moves into the kwargs of the loss": """
+        loss_kwargs = {}
+        loss_kwargs["num_items_in_batch"] = kwargs.pop("num_items_in_batch", None)
+        loss = token_loss(logits, labels, **loss_kwargs)
+        """,
     "the kwargs go to the loss": "loss = self.loss_function(logits, labels, **kwargs)",
     "the kwargs go to a helper": "loss = self.value_loss(logits, labels, **kwargs)",
     "a selection of the kwargs goes to the loss": """
@@ -218,3 +238,20 @@ def test_the_number_of_steps_is_read_off_the_arguments() -> None:
 def test_flagged_names_are_whole_class_names() -> None:
     assert {"Qwen2VLModel", "EsmPreTrainedModel", "Qwen2_5_VLForConditionalGeneration"} <= FLAGGED
     assert all(name[0].isupper() and name.isidentifier() for name in FLAGGED)
+
+
+def test_a_loss_that_a_module_of_the_file_keeps() -> None:
+    """As in speaker verification: the head's objective is a module, whose own criterion is made in its `__init__`."""
+    module = textwrap.dedent(
+        """
+        class MarginLoss(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.criterion = nn.CrossEntropyLoss()
+
+            def forward(self, hidden, labels):
+                return self.criterion(hidden, labels.flatten())
+        """
+    )
+    source = head("loss = MarginLoss()(logits, labels)")
+    assert lines(source + module) == lines(head())
