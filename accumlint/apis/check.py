@@ -27,6 +27,7 @@ from accumlint.apis.registry import Registry, Table, TableError
 from accumlint.apis.signature import SignatureError, parse_signature
 
 RELEASE = re.compile(r"^[\w-]+ \d+(\.\d+)+(,|:)")
+VERSIONS = re.compile(r"((>=|<)\d+(\.\d+)*,?)*")
 CLIPS = {"norm", "value"}
 REDUCTIONS = {"mean", "sum"}
 CLOCKS = {"scheduler", "scaler"}
@@ -74,6 +75,8 @@ def row_faults(row: Row) -> Iterator[str]:
     """What is wrong with one row, in words."""
     if not RELEASE.match(row.source):
         yield f"its source names no release: {row.source!r}"
+    if not VERSIONS.fullmatch(row.versions):
+        yield f"its versions are no specifier: {row.versions!r}"
     try:
         names = parse_signature(row.parameters).names
     except SignatureError as error:

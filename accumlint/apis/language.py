@@ -488,7 +488,8 @@ class Row:
     `training_step`), its parameter `value`; `Class.method.__after__` what it does when such a method, that runs its own
     backward, has returned. A row whose `does` is empty is known to leave losses, gradients and clocks alone. `undo`
     holds on leaving the `with` block, if the call is used as a context manager. `assumes` are printed with every proof
-    that used the row. `versions` is a PEP 440 specifier, "" for all.
+    that used the row. `versions` are those of the library that the row describes, as `>=4.46` or `<4.46`, "" for all:
+    of several rows for one call the project's requirements choose.
     """
 
     call: str
@@ -506,6 +507,7 @@ class ClassRow:
     """What is known of a class apart from its methods: its bases and its attributes.
 
     `bases` are canonical names whose method rows it inherits (`torch.optim.AdamW` -> `torch.optim.Optimizer`).
+    `versions` are as in a `Row`.
     """
 
     name: str
@@ -513,6 +515,7 @@ class ClassRow:
     role: Role | None = None
     attributes: tuple[tuple[str, Operand], ...] = ()
     aliases: tuple[str, ...] = ()
+    versions: str = ""
 
 
 @dataclass(frozen=True, slots=True)

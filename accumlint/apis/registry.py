@@ -9,16 +9,21 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TypeVar
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, TypeVar
 
 from accumlint import apis
 from accumlint.apis.language import ClassRow, Make, Operand, PatternRow, Rename, Role, Row
 from accumlint.apis.signature import Signature, parse_signature
+from accumlint.reading.requirements import NEWEST, Version, newest_allowed, satisfies
+
+if TYPE_CHECKING:
+    from accumlint.reading.project import Project
 
 T = TypeVar("T")
+Described = TypeVar("Described", Row, ClassRow)
 ANY_RECEIVER = ("accumlint.AnyReceiver", "torch.Tensor")
 """The classes whose methods are assumed of a receiver of which nothing is known."""
 
@@ -52,8 +57,8 @@ class Registry:
     _setters: dict[str, Row | None] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(cls, tables: tuple[Table, ...]) -> Registry:
-        """Join tables.
+    def of(cls, tables: tuple[Table, ...], allowed: Mapping[str, Version] | None = None) -> Registry:
+        """Join tables; `allowed` are the newest versions of libraries that rows must hold for, else the newest known.
 
         Raises:
             TableError: two rows, classes or renamings claim one name, or a pattern stands for no row.
@@ -62,11 +67,11 @@ class Registry:
         classes: dict[str, ClassRow] = {}
         renames: dict[str, str] = {}
         for table in tables:
-            for row in table.rows:
+            for row in _holding(table.rows, allowed or {}):
                 _claim(rows, row.call, row, table)
                 for alias in row.aliases:
                     _claim(renames, alias, row.call, table)
-            for known in table.classes:
+            for known in _holding(table.classes, allowed or {}):
                 _claim(classes, known.name, known, table)
                 for alias in known.aliases:
                     if renames.get(alias) != known.name:
@@ -86,7 +91,7 @@ class Registry:
         return cls(tables, rows, classes, renames, patterns)
 
     def rows(self) -> Iterator[Row]:
-        """All rows, by table."""
+        """All rows, by table, of whatever version."""
         return (row for table in self.tables for row in table.rows)
 
     def canonical(self, name: str) -> str:
@@ -214,8 +219,35 @@ class Registry:
 
 @cache
 def load() -> Registry:
-    """The registry of all tables in this folder."""
+    """The registry of all tables in this folder, for the newest versions of all libraries."""
     return Registry.of(tuple(_read_tables()))
+
+
+def load_for(project: Project | None) -> Registry:
+    """The registry of all tables in this folder, for the newest versions that a project's requirements allow."""
+    found = {name: newest_allowed(project.root, name) for name in _versioned()} if project is not None else {}
+    bounds = tuple((name, version) for name, version in found.items() if version != NEWEST)
+    return _load_bound(bounds) if bounds else load()
+
+
+@lru_cache(maxsize=8)
+def _load_bound(bounds: tuple[tuple[str, Version], ...]) -> Registry:
+    return Registry.of(load().tables, dict(bounds))
+
+
+@cache
+def _versioned() -> tuple[str, ...]:
+    """The libraries of which some row holds for some versions only."""
+    rows = [row.call for row in load().rows() if row.versions]
+    return tuple(dict.fromkeys(call.partition(".")[0] for call in rows))
+
+
+def _holding(parts: tuple[Described, ...], allowed: Mapping[str, Version]) -> Iterator[Described]:
+    """The rows or classes that hold for the newest allowed version of their library."""
+    for part in parts:
+        library = (part.call if isinstance(part, Row) else part.name).partition(".")[0]
+        if satisfies(allowed.get(library, NEWEST), part.versions):
+            yield part
 
 
 def _read_tables() -> Iterator[Table]:

@@ -85,7 +85,7 @@ ROWS = (
             ),
         ),
         assumes=("the model's forward takes loss kwargs, so that the Trainer divides nowhere",),
-        versions=">=4.46.2",
+        versions=">=4.46",
     ),
     Row(  # what the user's own training_step leaves to the Trainer; the scheduler moves with the step
         f"{TRAINER}.training_step.__after__",
@@ -177,6 +177,16 @@ CLASSES = (
             ("current_gradient_accumulation_steps", Window(STEPS, "size")),
         ),
     ),
+    ClassRow(  # 4.45.2, trainer.py:4818: Accelerate is told the number of steps, and its backward divides
+        PART,
+        bases=("accelerate.Accelerator",),
+        role=Role.ACCELERATOR,
+        attributes=(
+            ("gradient_accumulation_steps", OwnerAttr("args.gradient_accumulation_steps")),
+            ("sync_gradients", Window(OwnerAttr("args.gradient_accumulation_steps"), "ends")),
+        ),
+        versions="<4.46",
+    ),
     ClassRow(  # trainer.py:823-830: Accelerate is told one step; trainer.py:1905-1915: the Trainer sets its flag
         PART,
         bases=("accelerate.Accelerator",),
@@ -185,6 +195,7 @@ CLASSES = (
             ("gradient_accumulation_steps", Const(1)),
             ("sync_gradients", Window(OwnerAttr("args.gradient_accumulation_steps"), "ends")),
         ),
+        versions=">=4.46",
     ),
     ClassRow("transformers.Seq2SeqTrainer", bases=(TRAINER,), role=Role.TRAINER),
     ClassRow("transformers.PreTrainedModel", bases=("torch.nn.Module",), role=Role.MODEL),

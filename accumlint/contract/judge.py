@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from accumlint.apis.registry import load
+from accumlint.apis.registry import load_for
 from accumlint.contract.clauses import CHECKS, Case
 from accumlint.contract.evidence import FileFacts, read_file_facts
 from accumlint.contract.logged import check_logged
@@ -32,7 +32,8 @@ def judge_regions(module: Module, *, thorough: bool = False) -> list[Judged]:
     """Run and judge every region of a module, following names into the other files of its project."""
     facts = read_file_facts(module)
     judged: list[Judged] = []
-    for result in analyse(module, load(), project_of(module.filename), thorough=thorough):
+    project = project_of(module.filename)
+    for result in analyse(module, load_for(project), project, thorough=thorough):
         found, abstained = judge(result, facts)
         judged.append(Judged(result, tuple(found), abstained))
     return judged

@@ -1,9 +1,12 @@
 """Look-ups by canonical name, through aliases, bases and patterns."""
 
+from pathlib import Path
+
 import pytest
 
-from accumlint.apis.language import ClassRow, Const, PatternRow, Ranks, Rename, Role, Row
-from accumlint.apis.registry import Registry, Table, TableError, load
+from accumlint.apis.language import ClassRow, Const, OwnerAttr, PatternRow, Ranks, Rename, Role, Row
+from accumlint.apis.registry import Registry, Table, TableError, load, load_for
+from accumlint.reading.project import Project
 
 
 def row(call: str, **more: object) -> Row:
@@ -110,3 +113,27 @@ def test_a_pattern_stays_between_dots() -> None:
     assert registry.find("m.Any") is not None
     assert registry.find("m.any") is None
     assert registry.find("m.Any.thing") is None
+
+
+def test_rows_of_other_versions_are_left_out() -> None:
+    """Of two rows for one call the newest allowed version chooses; without a bound the newest known."""
+    old = Row("lib.f", "x", "lib 1.0, a.py", (), versions="<2")
+    new = Row("lib.f", "x, y", "lib 2.0, a.py", (), versions=">=2")
+    table = Table("lib", (old, new))
+    assert Registry.of((table,)).find("lib.f") is new
+    assert Registry.of((table,), {"lib": (1, 9)}).find("lib.f") is old
+    assert Registry.of((table,), {"other": (1, 9)}).find("lib.f") is new
+
+
+def test_a_project_chooses_the_versions(tmp_path: Path) -> None:
+    """Before 4.46 the Trainer counts no items, and its Accelerator is told the number of steps."""
+    assert load_for(None) is load()
+    assert load_for(Project(tmp_path)) is load()
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "requirements.txt").write_text("transformers==4.45.2\n")
+    old = load_for(Project(tmp_path / "old"))
+    assert old.returned("transformers.Trainer", "compute_loss") is None
+    assert load().returned("transformers.Trainer", "compute_loss") is not None
+    part = "transformers.Trainer.accelerator"
+    assert load().attribute(part, "gradient_accumulation_steps") == Const(1)
+    assert old.attribute(part, "gradient_accumulation_steps") == OwnerAttr("args.gradient_accumulation_steps")

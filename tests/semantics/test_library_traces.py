@@ -256,6 +256,8 @@ TRACES = {
         clear    Lit k6: 1/3*mean1[4] + 1/3*mean1[5] + 1/3*mean1[6]
         backward Lit k7: 1/3*mean1[7]
         backward Lit k8: 1/3*mean1[7] + 1/3*mean1[8]
+        step     Lit k8: 1/3*mean1[7] + 1/3*mean1[8]
+        clear    Lit k8: 1/3*mean1[7] + 1/3*mean1[8]
         """,
     ),
     "Lightning, manual": (
