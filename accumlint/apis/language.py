@@ -486,10 +486,11 @@ class Row:
     other names of the same thing. `Class.attribute.__set__` is the assignment of an attribute, its parameter `value`;
     `Class.method.__return__` is what a framework does with the value that the user's method returns (Lightning's
     `training_step`), its parameter `value`; `Class.method.__after__` what it does when such a method, that runs its own
-    backward, has returned. A row whose `does` is empty is known to leave losses, gradients and clocks alone. `undo`
-    holds on leaving the `with` block, if the call is used as a context manager. `assumes` are printed with every proof
-    that used the row. `versions` are those of the library that the row describes, as `>=4.46` or `<4.46`, "" for all:
-    of several rows for one call the project's requirements choose.
+    backward, has returned; its parameters are the arguments that the framework passes. A row whose `does` is empty is
+    known to leave losses, gradients and clocks alone. `undo` holds on leaving the `with` block, if the call is used as
+    a context manager. `assumes` are printed with every proof that used the row. `versions` are those of the library
+    that the row describes, as `>=4.46` or `<4.46`, "" for all: of several rows for one call the project's requirements
+    choose.
     """
 
     call: str

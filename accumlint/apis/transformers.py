@@ -89,7 +89,7 @@ ROWS = (
     ),
     Row(  # what the user's own training_step leaves to the Trainer; the scheduler moves with the step
         f"{TRAINER}.training_step.__after__",
-        "",
+        "model, inputs, num_items_in_batch",
         f"{SOURCE}:1869-1960, 2199-2216, 2289-2367",
         (
             Microstep(STEPS, flag="should_step", last_of_loader=Const(True)),

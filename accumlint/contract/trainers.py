@@ -15,6 +15,7 @@ from accumlint.apis.registry import Registry
 from accumlint.contract.classes import ClassView, FileNames, configured_steps
 from accumlint.contract.verdict import Clause, Confidence, Evidence, Violation
 from accumlint.reading import ir
+from accumlint.reading.asked_versions import asks_version
 from accumlint.reading.program import Module
 from accumlint.reading.project import FOREIGN, Project
 from accumlint.reading.walk import dotted, walk
@@ -96,7 +97,7 @@ class _File:
             if isinstance(node, ir.Assign):
                 switched |= any(isinstance(t, ir.Attribute) and t.name in _SWITCHES for t in node.targets)
             if isinstance(node, ir.If | ir.Conditional):
-                versioned |= any(asks_version(part) for part in walk(node.test))
+                versioned |= any(asks_version(part, "transformers") for part in walk(node.test))
         return cls(module, registry, tokens, ignored, rows, switched, versioned)
 
 
@@ -141,18 +142,6 @@ def _divides_itself(view: ClassView, file: _File) -> bool:
 def reads_own_division(function: ir.Function) -> bool:
     """Whether a function reads the number of steps, and so may divide by it."""
     return any(isinstance(node, ir.Attribute) and node.name in _OWN_DIVISION for node in walk(function.body))
-
-
-def asks_version(node: object) -> bool:
-    """`transformers.__version__`, `is_transformers_version(...)`, `metadata.version("transformers")` in a test."""
-    if isinstance(node, ir.Attribute) and node.name == "__version__":
-        return dotted(node.value) == "transformers"
-    if isinstance(node, ir.Call) and "version" in (dotted(node.function) or ""):
-        return any(
-            isinstance(each.value, ir.Constant) and each.value.value == "transformers" for each in node.arguments
-        )
-    word = (_word(node) or "").lower()
-    return "version" in word and "transformers" in word
 
 
 def _words(node: object) -> list[str]:

@@ -7,7 +7,7 @@ the letters "step" no optimizer steps in a file, and `backward` alone is not eno
 - LOOP: an update needs a backward pass: `backward` in any spelling (`loss.backward()`, `manual_backward`,
   `accelerator.backward`, `forward_backward_func`, `scaler.scale(loss).backward`), or a call that hides it behind a
   scaler object (timm, MAE: `loss_scaler(loss, optimizer, update_grad=...)`), and something named step.
-- TRAINER: a method `compute_loss` or `training_step` that a trainer drives.
+- TRAINER: a method `compute_loss` or `training_step` that a trainer drives, or a loss function that it is given.
 - HEAD: a model for the transformers library whose `forward` takes `**kwargs` and computes a loss without them
   (ACC108).
 
@@ -41,6 +41,8 @@ HIDDEN_BACKWARD = ("update_grad", "need_update", "loss_scaler")
 """Words of a call that runs the backward pass itself; keywords, but for the last, the usual name of such an object."""
 
 TRAINER_METHODS = ("compute_loss", "training_step")
+LOSS_FUNCTION = "compute_loss_func"
+"""The argument by which a Trainer is given a function instead of a method."""
 
 LOSS_NAMES = ("loss", "entropy", "criterion", "nll", "mse", "bce")
 """What the last name of a call that computes a loss holds, in lower case."""
@@ -100,6 +102,8 @@ def _gate_of(node: ast.AST) -> Gate:
             return Gate.LOOP
         case ast.keyword(arg=str(name)) if name in HIDDEN_BACKWARD:
             return Gate.LOOP
+        case ast.keyword(arg=str(name)) if name == LOSS_FUNCTION:
+            return Gate.TRAINER
         case ast.ClassDef():
             return _gate_of_class(node)
         case _:

@@ -188,7 +188,7 @@ class Project:
         """The file of a module by its dotted name, relative (leading dots) or seen from the root or the importer."""
         dots = len(dotted) - len(dotted.lstrip("."))
         parts = [part for part in dotted.split(".") if part]
-        if not parts:
+        if not parts and not dots:
             return None
         if dots:
             folder = importer.parent

@@ -10,6 +10,7 @@ import re
 
 from accumlint.apis.language import Role, Row
 from accumlint.reading import ir
+from accumlint.reading.asked_versions import tests_version
 from accumlint.reading.walk import walk
 from accumlint.semantics.attributes import Machine
 from accumlint.semantics.calls import Arguments
@@ -62,11 +63,7 @@ def start(machine: Machine, region: Region) -> None:
             if region.kind == "returned" and (isinstance(instance, Object))
             else None
         )
-        after = (
-            machine.program.registry.after(instance.canonical, region.function.name)
-            if region.kind == "method" and isinstance(instance, Object)
-            else None
-        )
+        after = _after(machine, region, instance)
         if row is not None and isinstance(instance, Object):
             run_protocol(machine, bound, instance, row)
         elif after is not None and isinstance(instance, Object):
@@ -207,6 +204,20 @@ def run_protocol(machine: Machine, callee: FunctionValue, instance: Object, row:
             machine.apply(machine.library_call(row, instance, given, node, None))
     finally:
         machine.loops.pop()
+
+
+def _after(machine: Machine, region: Region, instance: Value) -> Row | None:
+    """What the framework does after a method of the user's, unless the method is one for versions that differ."""
+    function = region.function
+    if region.kind != "method" or function is None or not isinstance(instance, Object):
+        return None
+    row = machine.program.registry.after(instance.canonical, function.name)
+    if row is None or tests_version(function.body, row.call.partition(".")[0]):
+        return None
+    kinds = [parameter.kind for parameter in function.parameters]
+    passed = len(machine.program.registry.signature(row).parameters)
+    takes = kinds.count("positional") - 1
+    return row if takes >= passed or {"*", "**"} & set(kinds) else None
 
 
 def _free_setting(machine: Machine, instance: Object, setting: str) -> None:

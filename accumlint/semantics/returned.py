@@ -30,8 +30,8 @@ def run_method(
 ) -> Returned | None:
     """What a method returns when a fresh instance of its class is given one microbatch; None if it is not followed.
 
-    Its arguments are unknown but those given; `data` names the parameter that brings the microbatch. Without an owner it
-    is a function.
+    Its arguments are unknown but those given; `data` names the parameter that brings the microbatch. Without an owner
+    it is a function.
     """
     name, kind = (function.name, "function") if owner is None else (f"{owner.name}.{function.name}", "method")
     region = Region(name, kind, function, owner, frozenset(), function.node)

@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 
-from accumlint.apis.registry import load
-from accumlint.contract.training_steps import check_steps
+from accumlint.contract.judge import judge_regions
+from accumlint.contract.verdict import Clause
 from accumlint.reading.read import read_module
 
 HEAD = """\
@@ -44,7 +44,8 @@ def lines(body: str, base: str = "Trainer", more: str = MORE) -> list[str]:
     """The source of each line that is reported."""
     source = HEAD.format(base=base, more=more) + textwrap.indent(body, "        ")
     module = read_module(source, "snippet.py")
-    found = check_steps(module, load())
+    judged = [violation for each in judge_regions(module) for violation in each.violations]
+    found = [violation for violation in judged if violation.clause is Clause.NO_DIVISION]
     return [source.splitlines()[module.syntax.span(each.node).line - 1].strip() for each in found]
 
 
