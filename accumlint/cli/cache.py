@@ -12,8 +12,9 @@ import json
 import os
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -204,23 +205,35 @@ def open_cache(settings: Settings) -> Cache | None:
     return Cache(settings.cache_dir, settings)
 
 
+OUTPUT_ONLY = frozenset(
+    {"paths", "exclude", "extend_exclude", "force_exclude", "respect_gitignore", "stdin_filename"}  # which files
+    | {"fix", "unsafe_fixes", "diff", "confirm", "require", "add_noqa"}  # never from the cache
+    | {"output_format", "output_file", "statistics", "color", "verbose", "quiet", "jobs", "exit_zero"}
+    | {"exit_non_zero_on_fix", "show_files", "show_settings", "baseline", "write_baseline"}
+    | {"safe_codes", "unsafe_codes"}  # laid over the result afterwards
+    | {"flags", "no_cache", "cache_dir", "config", "config_file", "isolated"}  # what they lead to is in other settings
+    | {"select", "extend_select", "ignore", "per_file_ignores"}
+)
+"""Settings and flags that no result depends on. Any other, a new one too, tells caches apart."""
+
+
 def _identity(settings: Settings) -> str:
     """All that decides about a result beside the file and its project: the tool, its parser, the settings."""
-    return json.dumps(
-        [
-            FORMAT,
-            sys.version,
-            _stamp("accumlint"),
-            _stamp("libcst"),
-            sorted(settings.codes),
-            {pattern: list(codes) for pattern, codes in settings.ignores_shown.items()},
-            os.path.abspath(settings.root),
-            settings.repairs,
-            settings.strategy,
-            repr(settings.loss_contracts),
-            bool(settings.flags["ignore_noqa"]),
-        ]
-    )
+    told = {each.name: getattr(settings, each.name) for each in fields(settings) if each.name not in OUTPUT_ONLY}
+    flags = {name: value for name, value in settings.flags.items() if name not in OUTPUT_ONLY}
+    tools = [FORMAT, sys.version, _stamp("accumlint"), _stamp("libcst")]
+    return json.dumps([*tools, os.getcwd(), settings.repairs, _plain(told), _plain(flags)])
+
+
+def _plain(value: Any) -> Any:
+    """A value in a form that is the same in each run: sets have no order of their own."""
+    if isinstance(value, Mapping):
+        return [[key, _plain(value[key])] for key in sorted(value)]
+    if isinstance(value, frozenset | set):
+        return sorted(value)
+    if isinstance(value, tuple | list):
+        return [_plain(each) for each in value]
+    return value if isinstance(value, str | int | float | None) else repr(value)
 
 
 def _stamp(package: str) -> list[Any]:

@@ -86,7 +86,7 @@ def gather(flags: Mapping[str, Any]) -> Settings:
     paths: tuple[str, ...] = flags["paths"] or (".",)
     fix = _either(flags["fix"], configuration.get("fix", False))
     ignores = {**configuration.get("per-file-ignores", {}), **_pairs(flags["per_file_ignores"], known)}
-    baseline = flags["baseline"] or configuration.get("baseline")
+    named = configuration.get("baseline")
     return Settings(
         paths=paths,
         codes=_codes(flags, configuration, known),
@@ -108,7 +108,7 @@ def gather(flags: Mapping[str, Any]) -> Settings:
         safe_codes=choose([Layer(configuration.get("extend-safe-fixes", ()))], frozenset(), known),
         unsafe_codes=choose([Layer(configuration.get("extend-unsafe-fixes", ()))], frozenset(), known),
         stdin_filename=flags["stdin_filename"] or "-",
-        baseline=configuration.root / baseline if baseline and not flags["baseline"] else _path(baseline),
+        baseline=_path(flags["baseline"]) or (_inside(configuration, "baseline", named) if named else None),
         root=configuration.root,
         config_file=configuration.path,
         cache_dir=None if flags["no_cache"] else cache_folder(flags["cache_dir"], configuration),
@@ -141,12 +141,16 @@ def cache_folder(flag: str | None, configuration: Configuration) -> Path:
     given = flag or os.environ.get(CACHE_VARIABLE)
     if given:
         return Path(given)
+    return _inside(configuration, "cache-dir", configuration.get("cache-dir", CACHE))
+
+
+def _inside(configuration: Configuration, key: str, named: str) -> Path:
+    """A path that the configuration names. Raises UsageError for one outside of the project."""
     root = configuration.root.resolve()
-    named: str = configuration.get("cache-dir", CACHE)
-    folder = root / named
-    if not folder.resolve().is_relative_to(root):
-        raise UsageError(f'{configuration.path}: cache-dir: "{named}" is not inside of {root}')
-    return folder
+    path = root / named
+    if not path.resolve().is_relative_to(root):
+        raise UsageError(f'{configuration.path}: {key}: "{named}" is not inside of {root}')
+    return path
 
 
 def _configuration(flags: Mapping[str, Any], known: frozenset[str]) -> Configuration:

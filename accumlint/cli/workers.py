@@ -54,7 +54,7 @@ def process_all(inputs: Sequence[Input], settings: Settings, jobs: int | None) -
         late = time.monotonic() - begin > PATIENCE or jobs is not None
         if workers > 1 and late and len(inputs) - done >= FEWEST:
             break
-        yield process(found, settings)
+        yield process_lean(found, settings)
         done += 1
     if done < len(inputs):
         yield from _in_pool(inputs[done:], settings, workers)

@@ -100,6 +100,17 @@ def test_what_is_known_is_not_checked_again(run, folder: Path) -> None:
     assert count_checks(run, folder) == 0
 
 
+def test_flags_that_change_a_result_have_a_cache_of_their_own(run, folder: Path) -> None:
+    (folder / "a.py").write_text("acc201_safe(1)  # noqa\n")
+    assert run("check").returncode == 0
+    done = run("check", "--ignore-noqa")
+    assert done.returncode == 1, done.stderr
+    assert run("check").returncode == 0
+    assert count_checks(run, folder, "--extend-exclude", "other", "-q", "--statistics") == 0
+    assert count_checks(run, folder, "--per-file-ignores", "b.py:ACC201") == 1
+    assert count_checks(run, folder, "--strategy", "precount") == 1
+
+
 def test_a_pool_fills_the_cache_too(run, folder: Path) -> None:
     for number in range(12):
         (folder / f"m{number}.py").write_text(f"acc201_safe({number})\n")
