@@ -236,12 +236,19 @@ def _repeatable(window: Window, iterable: ir.Expression) -> bool:
     if not isinstance(iterable, ir.Name):
         return False
     scope = window.layout.module.body if window.function is None else window.function.body
-    return any(
-        isinstance(n, ir.Call)
-        and getattr(n.function, "id", "") == "len"
-        and any(isinstance(a.value, ir.Name) and a.value.id == iterable.id for a in n.arguments)
-        for n in walk(scope)
-    )
+    calls = [n for n in walk(scope) if isinstance(n, ir.Call) and getattr(n.function, "id", "") == "len"]
+    if any(isinstance(a.value, ir.Name) and a.value.id == iterable.id for call in calls for a in call.arguments):
+        return True
+    if any(isinstance(n, ir.Walrus) and n.target.id == iterable.id and _is_list(n.value) for n in walk(scope)):
+        return True
+    given = [n.value for n in walk(scope) if isinstance(n, ir.Assign) and iterable.id in bound_names(n)]
+    return bool(given) and all(_is_list(value) for value in given)
+
+
+def _is_list(value: ir.Expression) -> bool:
+    if isinstance(value, ir.Call):
+        return getattr(value.function, "id", "") in ("list", "tuple", "sorted")
+    return isinstance(value, ir.Display) or (isinstance(value, ir.Comprehension) and value.kind == "list")
 
 
 def _target(layout: Layout, target: ir.Expression, count: str) -> str:

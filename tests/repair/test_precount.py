@@ -249,6 +249,16 @@ def test_what_cannot_be_collected_is_refused_with_the_reason(text: str, reason: 
     assert reason in found
 
 
+@pytest.mark.parametrize(
+    "given", ["[next(batches) for _ in range(K)]", "list(islice(batches, K))", "islice(batches, K)"]
+)
+def test_only_what_is_known_to_be_a_list_is_gone_through_twice(given: str) -> None:
+    head = HEAD.replace("import os", "from itertools import islice")
+    text = LISTED.replace("[next(batches) for _ in range(K)]", given).replace("(loss / len(group))", "loss")
+    held = "list(group)" in repaired(head + text)
+    assert held == given.startswith("islice")
+
+
 def test_a_scaler_is_what_chooses_the_pre_count() -> None:
     pytest.importorskip("torch")
     chosen = planned(HEAD + SCALED, "auto")
