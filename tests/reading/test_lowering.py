@@ -59,7 +59,7 @@ def concrete(base: type[cst.CSTNode]) -> Iterator[type[cst.CSTNode]]:
 
 def test_every_expression_kind_lowers_or_is_unread_for_a_reason() -> None:
     kinds = {kind.__name__: kind for kind in concrete(cst.BaseExpression)}
-    assert len(kinds) >= 30
+    assert len(kinds) >= 29  # of libcst 1.5
     missing = {name for name, kind in kinds.items() if kind not in expressions.LOWER}
     assert missing <= set(UNREAD)
 
