@@ -6,11 +6,8 @@ import os
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from itertools import repeat
-from multiprocessing import get_all_start_methods, get_context
-from multiprocessing.context import BaseContext
+from typing import TYPE_CHECKING
 
 from accumlint.cli.cache import Cache
 from accumlint.cli.inputs import Input
@@ -18,6 +15,9 @@ from accumlint.cli.processing import Outcome, process
 from accumlint.cli.settings import Settings
 from accumlint.findings import Problem
 from accumlint.report.model import CheckedFile
+
+if TYPE_CHECKING:
+    from multiprocessing.context import BaseContext
 
 PATIENCE = 1.5  # seconds of work in this process before others are started
 FEWEST = 8  # files that must be left for it
@@ -61,6 +61,9 @@ def process_all(inputs: Sequence[Input], settings: Settings, jobs: int | None) -
 
 
 def _in_pool(inputs: Sequence[Input], settings: Settings, workers: int) -> Iterator[Outcome]:
+    from concurrent.futures import ProcessPoolExecutor  # most runs need no pool, and should not wait for its import
+    from concurrent.futures.process import BrokenProcessPool
+
     done = 0
     try:
         with ProcessPoolExecutor(workers, mp_context=_context()) as pool:
@@ -88,6 +91,8 @@ def process_lean(found: Input, settings: Settings) -> Outcome:
 
 def _context() -> BaseContext:
     """Fork where it is safe: a process that has threads (it confirms repairs already) would hand on their locks."""
+    from multiprocessing import get_all_start_methods, get_context
+
     can_fork = "fork" in get_all_start_methods() and threading.active_count() == 1
     return get_context("fork" if can_fork else "spawn")
 

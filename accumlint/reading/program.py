@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from accumlint.reading import ir
-from accumlint.reading.contracts import LossContract
+if TYPE_CHECKING:  # a run that checks nothing, as all is known, need not build the classes of the IR
+    from accumlint.reading import ir
+    from accumlint.reading.contracts import LossContract
 
 
 @dataclass(frozen=True, slots=True, order=True)
