@@ -1,4 +1,4 @@
-"""What is shipped: the sdist holds the whole repository that its tests need, the wheel the package and its data only."""
+"""What is shipped: the sdist holds the repository that its tests need, the wheel the package and its data only."""
 
 from __future__ import annotations
 
