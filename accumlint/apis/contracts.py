@@ -9,6 +9,7 @@ from accumlint.apis.heads import find_head
 from accumlint.apis.language import Count
 from accumlint.reading.contracts import Counted, LossContract, make_contract
 
+LIBRARY = "transformers."
 MAKERS = (".from_pretrained", ".from_config", "._from_config")
 COUNT_OF = {
     Counted.CONSTANT: Count.DECLARED,
@@ -25,7 +26,8 @@ def find_contract(names: Iterable[str], declared: Iterable[LossContract] = ()) -
     for contract in declared:
         if any(contract.matches(name) for name in given):
             return contract
-    return next((found for name in given if (found := head_contract(name)) is not None), None)
+    heads = (head_contract(name) for name in given if name.startswith(LIBRARY))
+    return next((found for found in heads if found is not None), None)
 
 
 def made_class(name: str) -> str:
@@ -39,8 +41,7 @@ def made_class(name: str) -> str:
 @cache
 def head_contract(name: str) -> LossContract | None:
     """The shipped contract of a transformers class by its dotted name, if a count of the labels is its normaliser."""
-    library, _, rest = name.partition(".")
-    head = find_head(name) if library == "transformers" and rest else None
+    head = find_head(name) if name.startswith(LIBRARY) else None
     if head is None or head.unsure or head.count is None or not head.separable:
         return None
     count = head.count.replace("{labels}", head.labels)
