@@ -133,7 +133,7 @@ def judge_module(module: Module, report: FileReport | None = None) -> list[Judge
     return judged
 
 
-def traces(source: SourceText | NotebookText) -> Iterator[str]:
+def traces(source: SourceText | NotebookText, contracts: tuple[LossContract, ...] = ()) -> Iterator[str]:
     """The printed trace of the default path of every region of a file (`accumlint trace`).
 
     Raises ReadError for a file that cannot be parsed.
@@ -141,7 +141,7 @@ def traces(source: SourceText | NotebookText) -> Iterator[str]:
     from accumlint.reading.read import read_module
     from accumlint.semantics.trace import render
 
-    for each in judge_module(read_module(source.text, source.filename)):
+    for each in judge_module(read_module(source.text, source.filename, contracts=contracts)):
         yield render(each.result.default[0]) if each.result.default else f"stopped {each.result.stopped}"
 
 

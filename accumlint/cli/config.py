@@ -12,7 +12,9 @@ from typing import Any
 from accumlint.cli.config_keys import BY_NAME, Key, Kind
 from accumlint.cli.contracts import read_contracts
 from accumlint.cli.errors import UsageError, nearest
+from accumlint.cli.rules import known_codes
 from accumlint.cli.selection import check_prefixes
+from accumlint.reading.contracts import LossContract
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
@@ -37,6 +39,13 @@ def find(start: Path) -> Path | None:
         if candidate.is_file() and _table(candidate, required=False) is not None:
             return candidate
     return None
+
+
+def contracts_near(path: Path) -> tuple[LossContract, ...]:
+    """The loss contracts that hold for a file, by the nearest configuration upward from it."""
+    found = find(path.absolute().parent)
+    contracts: tuple[LossContract, ...] = () if found is None else read(found, known_codes()).get("loss-contracts", ())
+    return contracts
 
 
 def read(path: Path, known: frozenset[str]) -> Configuration:

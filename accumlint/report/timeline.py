@@ -17,6 +17,7 @@ from accumlint.contract.weights import Weighting, weigh
 from accumlint.contract.windows import Window as Cut
 from accumlint.contract.windows import cut_windows, site_key
 from accumlint.picture.model import Loop, Loss, Mark, Share, Window, largest, like_above, part, show
+from accumlint.reading.contracts import LossContract
 from accumlint.reading.program import Module
 from accumlint.reading.project import FOREIGN
 from accumlint.reading.read import read_module
@@ -34,13 +35,18 @@ CAPTION = (
 )
 
 
-def read_loops(source: SourceText, at_line: int | None = None, repaired: SourceText | None = None) -> list[Loop]:
+def read_loops(
+    source: SourceText,
+    at_line: int | None = None,
+    repaired: SourceText | None = None,
+    contracts: tuple[LossContract, ...] = (),
+) -> list[Loop]:
     """All loops of a file, or those that hold a line; with the windows of the repaired text beside them.
 
     Raises ReadError for a text that is not Python.
     """
-    found = _read(source)
-    after = _read(repaired) if repaired is not None else []
+    found = _read(source, contracts)
+    after = _read(repaired, contracts) if repaired is not None else []
     is_same = [loop.name for _, _, loop in found] == [loop.name for _, _, loop in after]
     loops = []
     for index, (module, judged, loop) in enumerate(found):
@@ -57,8 +63,8 @@ def _drawn(loop: Loop) -> list[object]:
     return [(w.numbers, w.losses, [(m.microbatch, m.what) for m in w.marks]) for w in loop.windows]
 
 
-def _read(source: SourceText) -> list[tuple[Module, Judged, Loop]]:
-    module = read_module(source.text, source.filename)
+def _read(source: SourceText, contracts: tuple[LossContract, ...]) -> list[tuple[Module, Judged, Loop]]:
+    module = read_module(source.text, source.filename, contracts=contracts)
     return [(module, judged, _loop(source, module, judged)) for judged in judge_module(module)]
 
 

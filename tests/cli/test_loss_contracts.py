@@ -201,3 +201,19 @@ def test_settings_show_the_contracts(run, folder: Path) -> None:
 
 def test_the_shipped_schema_is_up_to_date(run) -> None:
     assert json.loads(run("config", "--schema").stdout) == config_keys.schema()
+
+
+def test_explain_and_trace_hold_to_the_contracts(run, folder: Path) -> None:
+    (folder / "a.py").write_text(LOOP.replace("{loss}", DIRECT))
+    assert "unknown1[1]" in run("trace", "a.py").stdout
+    plain = run("explain", "a.py", "--no-repair").stdout
+    (folder / "pyproject.toml").write_text(
+        '[tool.accumlint]\nloss-contracts = { model_loss = { reduction = "sum" } }\n'
+    )
+    assert "sum1[1]" in run("trace", "a.py").stdout
+    assert run("explain", "a.py", "--no-repair").stdout != plain
+    (folder / "pyproject.toml").write_text('[tool.accumlint]\nloss-contracts = { model_loss = "x" }\n')
+    for command in ("trace", "explain"):
+        done = run(command, "a.py")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "pyproject.toml:2: loss-contracts" in done.stderr

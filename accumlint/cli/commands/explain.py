@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from accumlint.cli.config import contracts_near
 from accumlint.cli.errors import CLEAN, UsageError
 from accumlint.cli.repaired import repaired
 
@@ -43,7 +44,9 @@ def command(place: str, html: str | None, json_: str | None, everything: bool, r
             raise UsageError(f"explain: {file} is a notebook: give it without a line")
         if len(source.text) > LARGEST_TEXT:
             raise UsageError(f"{file}: too large")
-        drawn = timeline.read_loops(source, at_line, repaired(source) if repair else None)
+        contracts = contracts_near(Path(file))
+        fixed = repaired(source, contracts) if repair else None
+        drawn = timeline.read_loops(source, at_line, fixed, contracts)
     except (SourceError, ReadError) as error:
         where = f"{file}:{error.line}" if error.line else file
         raise UsageError(f"{where}: {error.message}") from None

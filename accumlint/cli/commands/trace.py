@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from accumlint.cli.config import contracts_near
 from accumlint.cli.errors import CLEAN, UsageError
 
 
@@ -19,7 +20,7 @@ def command(file: str) -> int:
     from accumlint.source.text import SourceError
 
     try:
-        texts = list(traces(read_path(Path(file))))
+        texts = list(traces(read_path(Path(file)), contracts_near(Path(file))))
     except (SourceError, ReadError) as error:
         where = f"{file}:{error.line}" if error.line else file
         raise UsageError(f"{where}: {error.message}") from None
