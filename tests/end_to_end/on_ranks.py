@@ -55,6 +55,7 @@ def _rank(rank: int, world: int, port: int, folder: str, jobs: list[Job]) -> Non
     os.environ.update(
         RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world),
         MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo",
+        GROUP_RANK="0", TORCHELASTIC_RUN_ID="tests",
     )  # fmt: skip
     torch.distributed.init_process_group("gloo")
     reports = [_drive(rank, world, job) for job in jobs]
