@@ -60,7 +60,7 @@ def _start_and_end(server: LanguageServer, session: Session) -> None:
 def _synchronise(server: LanguageServer, session: Session) -> None:
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     async def opened(params: types.DidOpenTextDocumentParams) -> None:
-        session.changed(params.text_document.uri, rests=True)
+        session.changed(params.text_document.uri, rests=True, plan=True)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     async def changed(params: types.DidChangeTextDocumentParams) -> None:
@@ -68,8 +68,8 @@ def _synchronise(server: LanguageServer, session: Session) -> None:
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     async def saved(params: types.DidSaveTextDocumentParams) -> None:
-        session.changed(params.text_document.uri, rests=True)
         session.all_changed()
+        session.changed(params.text_document.uri, rests=True, plan=True)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     async def closed(params: types.DidCloseTextDocumentParams) -> None:
@@ -77,7 +77,7 @@ def _synchronise(server: LanguageServer, session: Session) -> None:
 
     @server.feature(types.NOTEBOOK_DOCUMENT_DID_OPEN)
     async def notebook_opened(params: types.DidOpenNotebookDocumentParams) -> None:
-        session.changed(params.notebook_document.uri, rests=True)
+        session.changed(params.notebook_document.uri, rests=True, plan=True)
 
     @server.feature(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
     async def notebook_changed(params: types.DidChangeNotebookDocumentParams) -> None:
@@ -85,7 +85,7 @@ def _synchronise(server: LanguageServer, session: Session) -> None:
 
     @server.feature(types.NOTEBOOK_DOCUMENT_DID_SAVE)
     async def notebook_saved(params: types.DidSaveNotebookDocumentParams) -> None:
-        session.changed(params.notebook_document.uri, rests=True)
+        session.changed(params.notebook_document.uri, rests=True, plan=True)
 
     @server.feature(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
     async def notebook_closed(params: types.DidCloseNotebookDocumentParams) -> None:

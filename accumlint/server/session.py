@@ -52,15 +52,19 @@ class Session:
         encoding = self.server.workspace.position_encoding
         return None if encoding is None else getattr(encoding, "value", str(encoding))
 
-    def changed(self, uri: str, *, rests: bool = False) -> None:
-        """Check a document when its text has rested; at once if it `rests` (it was opened or saved)."""
+    def changed(self, uri: str, *, rests: bool = False, plan: bool = False) -> None:
+        """Check a document when its text has rested; at once if it `rests`. With `plan` its repairs are planned, too.
+
+        What was planned is dropped even if the text is the same: it may depend on files that are not.
+        """
         key = key_of(self.server.workspace, uri)
         document = self._documents.setdefault(key, Document())
-        for task in (document.checking, None if rests else document.planning):
+        for task in (document.checking, document.planning):
             if task is not None:
                 task.cancel()
+        document.planning = document.planned = None
         delay = 0.0 if rests else self.options.debounce
-        document.checking = asyncio.ensure_future(self._check(key, document, delay, plan=rests))
+        document.checking = asyncio.ensure_future(self._check(key, document, delay, plan))
         document.checking.add_done_callback(_log_fault)
 
     def all_changed(self) -> None:
