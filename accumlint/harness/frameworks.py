@@ -83,7 +83,8 @@ def deepspeed_loop(config: dict[str, Any], loss: Callable[[Any, Any], torch.Tens
     """Return the usual loop of a DeepSpeed engine: `engine.backward(loss(engine, microbatch)); engine.step()` for each.
 
     `config` is DeepSpeed's, with `gradient_accumulation_steps`; `train_micro_batch_size_per_gpu` is 1 unless given.
-    DeepSpeed reduces no fp64, so pass `dtype=torch.float32` to `accumcheck`. Without a process group, one of a single
+    DeepSpeed reduces no fp64, so pass `dtype=torch.float32` to `accumcheck`; its first loop on a machine compiles an
+    extension, so pass a generous `timeout` too. Without a process group, one of a single
     gloo rank is made, which stays. Raises HarnessError if deepspeed is not installed.
     """
 
