@@ -221,7 +221,8 @@ def _by_batches(trace: Trace, microbatches: tuple[int, ...]) -> Judgement:
         known = [trace.loaders.get(key) for key in loaders]
         dropping = [loader for loader in known if loader is not None]
         if dropping and all(loader.drops_last for loader in dropping) and len(dropping) == len(known):
-            return Judgement(Spread.EQUAL)
+            cut = any("part" in trace.lineages.get(k, ()) for k in microbatches)  # into equal parts, or not
+            return Judgement(Spread.UNKNOWN if cut else Spread.EQUAL)
         node = dropping[0].node if dropping else None
         return Judgement(Spread.BATCHES, (Evidence("nothing shows that the loader drops a short last batch", node),))
     if _is_fixed(trace, microbatches):

@@ -69,6 +69,8 @@ class Arithmetic(Base):
                 return self.opaque("a long list", left, right, node=node)
             return Items(left.kind, left.items + right.items, left.key or right.key)
         first, second = self.as_number(left), self.as_number(right)
+        if operator in ("*", "/"):
+            first, second = self._beside_count(left, first, second), self._beside_count(right, second, first)
         meaningless = operator == "%" and isinstance(right, Opaque) and self.is_factor(right)
         if first is not None and second is not None and not meaningless:
             result = combine(operator, first, second)
@@ -77,6 +79,14 @@ class Arithmetic(Base):
         if self._is_loss(left) or self._is_loss(right):
             return self._with_loss(operator, left, right, node)
         return self._unknown(operator, left, right, node)
+
+    def _beside_count(self, value: Value, known: Num | None, other: Num | None) -> Num | None:
+        """An unknown of the configuration that multiplies or divides a count: a constant, so that the count is kept."""
+        if known is not None or other is None or not other.depends_on_counts:
+            return known
+        if not isinstance(value, Opaque) or value.gradient or value.kind or not is_configured(value):
+            return None
+        return self.learn_factor(value)
 
     def _plain(self, operator: str, left: Value, right: Value) -> Any:
         """Python's own arithmetic on literals; floats that meet divisions stay exact as fractions."""

@@ -71,7 +71,13 @@ class Machine(Effects):
                     frame.bind(name, value)
 
     def follow(self, target: str, frame: Frame | None) -> Value:
-        """The value of a dotted name of the project, None if it is not the project's or only a module."""
+        """The value of a dotted name of the project, None if it is not the project's or only a module.
+
+        What the tables describe is not followed, even into the library's own source.
+        """
+        registry = self.program.registry
+        if registry.find(target) is not None or registry.is_class(target):
+            return None
         found = self._frame_of(target, frame) if frame is not None else None
         if found is None or not found[1]:
             return None

@@ -6,8 +6,8 @@ from typing import Any
 
 from accumlint.apis import language as api
 from accumlint.reading import ir
+from accumlint.semantics.knowledge import LARGEST_LITERAL, Restart, Store
 from accumlint.semantics.losses import Losses
-from accumlint.semantics.machine import Store
 from accumlint.semantics.numbers import Num, combine
 from accumlint.semantics.operands import NOTHING
 from accumlint.semantics.trace import ADVANCE, CLEAR, CLIP, SCALE, STEP, SYNC, UNSCALE, UPDATE
@@ -169,6 +169,9 @@ class Gradients(Losses):
         if isinstance(every, Opaque) and self.is_open(every):
             self.learn_steps(every)
         whole = 1 if known is None else known.as_int() or 1
+        if type(every) is int and 1 < whole <= LARGEST_LITERAL and self.knowledge.literal_steps != whole:
+            self.knowledge.literal_steps = whole  # loaders have to be long enough for its windows
+            raise Restart
         if self.trace.steps is None and whole > 1:
             self.trace.steps, self.trace.steps_text = whole, path_of(every)
         owner = call.receiver

@@ -31,6 +31,8 @@ STEP_BUDGET = 60_000
 """How many IR nodes one path may run; a spent budget stops the path, and no finding is drawn from it."""
 DEPTH_BUDGET = 14
 LOOP_BUDGET = 300
+LARGEST_LITERAL = 128
+"""The longest window that is run in full where the code writes its length down."""
 
 
 class Stopped(Exception):

@@ -217,7 +217,8 @@ class Loops(Statements):
         for place in range(length):
             slot = ("element", key, place, mark, max(base) if base else None)
             if slot not in self.slices:
-                self.slices[slot] = self.new_atom("next" if endless else f"batch:{key}", 1)
+                kind = "part" if isinstance(value, Opaque) and value.kind == "parts" else f"batch:{key}"
+                self.slices[slot] = self.new_atom("next" if endless else kind, 1)
             facts = value.facts if isinstance(value, Opaque) else frozenset()
             yield Opaque(f"{path}[{place}]", base | {self.slices[slot]}, False, frozenset(), facts)
 

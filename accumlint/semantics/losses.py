@@ -96,6 +96,9 @@ class Losses(Operands):
 
     def run_backward(self, effect: api.Backward, call: LibraryCall) -> Value:
         loss = self.operand(effect.loss, call)
+        given = call.bound.get("gradient")
+        if isinstance(given, Opaque) and "ones" not in given.path:
+            self.trace.exempt = self.trace.exempt or "a gradient of its own is handed to backward"
         if isinstance(loss, Items):
             for item in loss.items:
                 self._backward(item, effect, call)

@@ -17,6 +17,7 @@ from accumlint.reading.project import Project
 from accumlint.semantics.attributes import Machine
 from accumlint.semantics.check import check_trace
 from accumlint.semantics.drivers import start
+from accumlint.semantics.knowledge import LARGEST_LITERAL
 from accumlint.semantics.loops import FIRST_LENGTH
 from accumlint.semantics.machine import (
     BreakLoop,
@@ -36,8 +37,6 @@ from accumlint.semantics.trace import BACKWARD, STEP, Trace
 
 RESTARTS = 24
 FLIPS = 6
-LARGEST_LITERAL = 128
-"""The longest window that is run in full where the code writes its length down."""
 STEPS = (3, 2)
 """The numbers of accumulation steps that are tried where the code leaves it open."""
 
@@ -228,17 +227,18 @@ def _wanted_length(key: str, use: LoopUse | None, knowledge: Knowledge, brings: 
     window = knowledge.window
     if key.startswith("while@") and use is not None and use.any_backward and not use.direct_backward:
         return min(knowledge.lengths[key], 4)
+    partial = 2 if window > 2 else 1
     if brings and (use is None or not use.any_backward):
-        return 2 * window + 2
+        return 2 * window + partial
     if use is None or not use.any_backward:
         return min(knowledge.lengths[key], 2) if use is not None and not key.startswith("while@") else None
     if not use.direct_backward:
-        return 2 * window + 2 if brings else 2
+        return 2 * window + partial if brings else 2
     if not use.any_step:
         return window
     if key.startswith("range@"):
         return 2 * window
-    return 2 * window + (3 if key.startswith("while@") else 2)
+    return 2 * window + (3 if key.startswith("while@") else partial)
 
 
 def _literal_steps(machine: Machine) -> int | None:

@@ -42,12 +42,6 @@ TRACES = {
         update   SGD k4 GradScaler: 1/2*mean1[3] + 1/2*mean1[4]
         clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
         backward SGD k5 scaled: 1/2*mean1[5]
-        backward SGD k6 scaled: 1/2*mean1[5] + 1/2*mean1[6]
-        unscale  SGD k6 scaled: 1/2*mean1[5] + 1/2*mean1[6]
-        clip     SGD k6 norm: 1/2*mean1[5] + 1/2*mean1[6]
-        step     SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
-        update   SGD k6 GradScaler: 1/2*mean1[5] + 1/2*mean1[6]
-        clear    SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
         """,
     ),
     "DDP no_sync": (
@@ -82,9 +76,6 @@ TRACES = {
         sync     - k4 off: 0
         backward SGD k5 nosync: 1/2*mean1[5]
         sync     - k5 on: 0
-        backward SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
-        step     SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
-        clear    SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
         """,
     ),
     "Accelerate gates": (
@@ -123,24 +114,12 @@ TRACES = {
         step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
         clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
         sync     - k4 on: 0
-        sync     - k4 off: 0
-        backward SGD k5 nosync: 1/2*mean1[5]
+        sync     - k4 on: 0
+        backward SGD k5: 1/2*mean1[5]
+        clip     SGD k5 norm: 1/2*mean1[5]
+        step     SGD k5: 1/2*mean1[5]
+        clear    SGD k5: 1/2*mean1[5]
         sync     - k5 on: 0
-        sync     - k5 on: 0
-        backward SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
-        clip     SGD k6 norm: 1/2*mean1[5] + 1/2*mean1[6]
-        step     SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
-        clear    SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
-        sync     - k6 on: 0
-        sync     - k6 off: 0
-        backward SGD k7 nosync: 1/2*mean1[7]
-        sync     - k7 on: 0
-        sync     - k7 on: 0
-        backward SGD k8: 1/2*mean1[7] + 1/2*mean1[8]
-        clip     SGD k8 norm: 1/2*mean1[7] + 1/2*mean1[8]
-        step     SGD k8: 1/2*mean1[7] + 1/2*mean1[8]
-        clear    SGD k8: 1/2*mean1[7] + 1/2*mean1[8]
-        sync     - k8 on: 0
         """,
     ),
     "a DeepSpeed engine": (
@@ -165,13 +144,6 @@ TRACES = {
         step     Linear(4, 2) k4: 1/2*mean1[3] + 1/2*mean1[4]
         clear    Linear(4, 2) k4: 1/2*mean1[3] + 1/2*mean1[4]
         backward Linear(4, 2) k5: 1/2*mean1[5]
-        backward Linear(4, 2) k6: 1/2*mean1[5] + 1/2*mean1[6]
-        step     Linear(4, 2) k6: 1/2*mean1[5] + 1/2*mean1[6]
-        clear    Linear(4, 2) k6: 1/2*mean1[5] + 1/2*mean1[6]
-        backward Linear(4, 2) k7: 1/2*mean1[7]
-        backward Linear(4, 2) k8: 1/2*mean1[7] + 1/2*mean1[8]
-        step     Linear(4, 2) k8: 1/2*mean1[7] + 1/2*mean1[8]
-        clear    Linear(4, 2) k8: 1/2*mean1[7] + 1/2*mean1[8]
         """,
     ),
     "Fabric": (
@@ -214,12 +186,6 @@ TRACES = {
         sync     - k4 off: 0
         backward SGD k5 nosync: 1/2*mean1[5]
         sync     - k5 on: 0
-        sync     - k5 on: 0
-        backward SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
-        sync     - k6 on: 0
-        clip     SGD k6 norm: 1/2*mean1[5] + 1/2*mean1[6]
-        step     SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
-        clear    SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
         """,
     ),
     "Lightning, automatic": (
@@ -322,10 +288,6 @@ TRACES = {
         step     SGD k4: (3/10, 2/3, 25/38, 0)*mean1[3] + (7/10, 1/3, 13/38, 1)*mean1[4]
         clear    SGD k4: (3/10, 2/3, 25/38, 0)*mean1[3] + (7/10, 1/3, 13/38, 1)*mean1[4]
         backward SGD k5: (4, 38, 39, 40)*mean1[5]
-        backward SGD k6: (4, 38, 39, 40)*mean1[5] + (6, 20, 21, 22)*mean1[6]
-        scale    SGD k6 *: (2/5, 19/29, 13/20, 20/31)*mean1[5] + (3/5, 10/29, 7/20, 11/31)*mean1[6]
-        step     SGD k6: (2/5, 19/29, 13/20, 20/31)*mean1[5] + (3/5, 10/29, 7/20, 11/31)*mean1[6]
-        clear    SGD k6: (2/5, 19/29, 13/20, 20/31)*mean1[5] + (3/5, 10/29, 7/20, 11/31)*mean1[6]
         """,
     ),
     "an all-reduced count": (
@@ -383,10 +345,6 @@ TRACES = {
         advance  SGD k4 StepLR: 1/2*mean1[3] + 1/2*mean1[4]
         clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
         backward SGD k5: 1/2*mean1[5]
-        backward SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
-        step     SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
-        advance  SGD k6 StepLR: 1/2*mean1[5] + 1/2*mean1[6]
-        clear    SGD k6: 1/2*mean1[5] + 1/2*mean1[6]
         """,
     ),
     "fairseq's multiply_grads": (
@@ -418,10 +376,6 @@ TRACES = {
         step     fairseq.optim.FairseqOptimizer k4: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
         clear    fairseq.optim.FairseqOptimizer k4: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
         backward fairseq.optim.FairseqOptimizer k5: 1*sum1[5]
-        backward fairseq.optim.FairseqOptimizer k6: 1*sum1[5] + 1*sum1[6]
-        scale    fairseq.optim.FairseqOptimizer k6 *: (1/10, 1/58, 1/60, 1/62)*sum1[5] + (1/10, 1/58, 1/60, 1/62)*sum1[6]
-        step     fairseq.optim.FairseqOptimizer k6: (1/10, 1/58, 1/60, 1/62)*sum1[5] + (1/10, 1/58, 1/60, 1/62)*sum1[6]
-        clear    fairseq.optim.FairseqOptimizer k6: (1/10, 1/58, 1/60, 1/62)*sum1[5] + (1/10, 1/58, 1/60, 1/62)*sum1[6]
         """,
     ),
     "two optimizers": (
