@@ -177,11 +177,9 @@ def _judge_equal(case: Case, window: Window, weighting: Weighting, backward: Eve
 
 def _judge_shared(case: Case, window: Window, weighting: Weighting, backward: Event) -> Iterator[Violation]:
     """Means of microbatches, all divided by the count of the window: neither a mean of means nor one over targets."""
-    padding = case.facts.padding
-    if not weighting.known or not weighting.counted or padding is None:
-        return
-    evidence = Evidence("the code counts the targets that are not ignored", padding.node)
-    yield case.make(Clause.TARGET_WEIGHT, backward.node, window, evidence=(evidence,), divisor="the window's count")
+    evidence = case.facts.counted or case.facts.padding
+    if weighting.known and weighting.counted and evidence is not None:
+        yield case.make(Clause.TARGET_WEIGHT, backward.node, window, evidence=(evidence,), divisor="the window's count")
 
 
 def _is_coupled(backward: Event) -> bool:
@@ -264,8 +262,11 @@ def _judge_local_count(case: Case, window: Window, weighting: Weighting, backwar
     if weighting.factor != 1 or not weighting.counted or not weighting.known or case.trace.reduced:
         return
     judgement = judge_counts(weighting.site, case.trace, window.microbatches, case.facts)
-    if judgement.spread is Spread.TARGETS:
-        yield case.make(Clause.WORLD_SIZE, backward.node, window, detail="local", evidence=judgement.evidence)
+    evidence = judgement.evidence if judgement.spread is Spread.TARGETS else ()
+    if case.facts.counted is not None:
+        evidence = evidence or (case.facts.counted,)
+    if evidence:
+        yield case.make(Clause.WORLD_SIZE, backward.node, window, detail="local", evidence=evidence)
 
 
 # --------------------------------------------------------------------------------------- clip, step, clear, clocks

@@ -51,6 +51,7 @@ class FileFacts:
     rows_only: bool = False
     blocks: bool = False
     batch_norm: Evidence | None = None
+    counted: Evidence | None = None  # targets that are not ignored are counted: why, if some can be
 
 
 def read_file_facts(module: Module) -> FileFacts:
@@ -61,6 +62,7 @@ def read_file_facts(module: Module) -> FileFacts:
     norm: Evidence | None = None
     frozen = False
     built: set[str] = set()  # names of the library whose models hold BatchNorm
+    counted: Evidence | None = None
     compared: set[int] = set()  # `labels != -100` counts targets: it fills none, and a repair may have written it
     for node in walk(module.body):
         if isinstance(node, ir.Compare) and node.operators == ("!=",):
@@ -71,7 +73,11 @@ def read_file_facts(module: Module) -> FileFacts:
             norm = _built_with_norm(node, built)
         elif isinstance(node, ir.If):
             frozen = frozen or _freezes_norm(node)
-        word = _word(node) if node.node not in compared else None
+        word = _word(node)
+        if node.node in compared:
+            if counted is None and word is not None and (word == "-100" or _PADDING.search(word)):
+                counted = Evidence("the code counts the targets that are not ignored", node.node)
+            continue
         if word == "-100" and padding is None:
             padding = Evidence("labels are filled with -100", node.node)
         if not isinstance(word, str):
@@ -84,7 +90,7 @@ def read_file_facts(module: Module) -> FileFacts:
         blocks = blocks or bool(_BLOCKS.search(word))
         if norm is None and re.fullmatch(r"(Sync)?BatchNorm(1d|2d|3d)?", word):
             norm = Evidence(word, node.node)
-    return FileFacts(padding, inputs, rows, blocks, None if frozen else norm)
+    return FileFacts(padding, inputs, rows, blocks, None if frozen else norm, counted)
 
 
 def _built_with_norm(call: ir.Call, names: set[str]) -> Evidence | None:
