@@ -76,7 +76,7 @@ def _weighting(trace: Trace, window: Window, terms: dict[int, tuple[Site, Num]])
     known = site.reduction in ("mean", "sum") or site.node in trace.means
     counted = any(name.startswith("n") and name[1:].isdigit() for name in unknowns)
     reduced = "all-reduced" in unknowns
-    if len(present) > 1 and len(targets) == 1:
+    if targets == {1} or (len(present) > 1 and len(targets) == 1):  # of one microbatch, its mean is the full mean
         return Weighting(site, "right", factor=targets.pop(), known=known, reduced=reduced, counted=counted)
     if len(means) == 1:
         return Weighting(site, "equal", means.pop(), known=known, reduced=reduced, counted=counted)
