@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -153,3 +154,30 @@ def test_a_configuration_is_read_on_request(tmp_path: Path) -> None:
     config.write_text('[tool.accumlint]\nignroe = ["ACC304"]\n')
     with pytest.raises(ValueError, match="ignore"):
         accumlint.check_source(text, config=config)
+
+
+USES = """
+from collections.abc import Mapping
+
+import accumlint
+
+checked: accumlint.CheckResult = accumlint.check_source("x = 1", repairs=True)
+findings: tuple[accumlint.Finding, ...] = checked.findings
+lines: list[int] = [finding.span.line for result in accumlint.check_paths(["src"]) for finding in result.findings]
+text: str = accumlint.repair_source("x = 1").source
+data: bytes = accumlint.repair_source(b"x = 1", require="proved").source
+fixed: Mapping[str, int] = accumlint.repair_source("x = 1").fixed
+wrong: int = accumlint.repair_source("x = 1").source
+"""
+
+
+def test_the_names_are_typed(tmp_path: Path) -> None:
+    """As a user's type checker sees them: only the last line is an error."""
+    pytest.importorskip("mypy")
+    (tmp_path / "uses.py").write_text(USES)
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--cache-dir", "cache", "uses.py"]
+    env = {**os.environ, "MYPYPATH": str(Path(accumlint.__file__).parents[1])}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False)
+    errors = [line for line in done.stdout.splitlines() if ": error: " in line]
+    assert len(errors) == 1, done.stdout
+    assert errors[0].startswith("uses.py:12: error: Incompatible types in assignment")
