@@ -81,6 +81,12 @@ ROWS = (
             "the strategy is not DeepSpeed, which divides once more",
         ),
     ),
+    Row(  # under manual optimization the Trainer only calls it, once for each batch of each epoch
+        f"{MODULE}.training_step.__after__",
+        "batch",
+        "lightning 2.6.6, pytorch/loops/training_epoch_loop.py",
+        (),
+    ),
     Row(f"{MODULE}.manual_backward", "loss, *args, **kwargs", f"{SOURCE}:1092", (Backward(Arg("loss")),)),
     Row(
         f"{MODULE}.optimizers",

@@ -31,7 +31,19 @@ FOREIGN = 10_000_000
 _IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import|import[ \t]+([.\w]+))", re.MULTILINE)
 IMPORT_DEPTH = 2
 _EVENTS = (b"backward", b"zero_grad", b"clip_grad", b"unscale", b"no_sync", b"scale_grads", b"multiply_grads")
-_WORTH = (b"loss", b"backward", b"optim", b"DataLoader", b"Dataset", b"Trainer")
+_WORTH = (
+    b"loss",
+    b"Loss",
+    b"entropy",
+    b"criterion",
+    b"nll",
+    b"mse_",
+    b"kl_div",
+    b"backward",
+    b"optim",
+    b"Data",
+    b"Trainer",
+)
 
 
 def find_root(filename: str) -> Path | None:

@@ -188,7 +188,8 @@ def run_protocol(machine: Machine, callee: FunctionValue, instance: Object, row:
     machine.assume("the Trainer calls it once for each batch of a finite loader")
     for setting in DRIVEN_SETTINGS:
         _free_setting(machine, instance, setting)
-    length = 2 * machine.knowledge.window + 2
+    window = machine.knowledge.window
+    length = 2 * window + min(2, max(1, window - 1))  # two whole windows and a partial one
     loop = LoopState(callee.function.node, "driver", is_data=True, driven=length)
     machine.loops.append(loop)
     try:
@@ -202,6 +203,7 @@ def run_protocol(machine: Machine, callee: FunctionValue, instance: Object, row:
             node = _return_node(callee.function) if isinstance(callee.function, ir.Function) else callee.function.node
             given = Arguments([value] if returns else [])
             machine.apply(machine.library_call(row, instance, given, node, None))
+        machine.trace.ends.append((len(machine.trace.events), loop.node, loop.key))
     finally:
         machine.loops.pop()
 

@@ -6,7 +6,7 @@ arguments; the project's modules that a file imports count as long as they have 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from accumlint.reading import ir
@@ -53,6 +53,9 @@ def find_regions(program: Program) -> list[Region]:
     by_name: dict[str, list[_Candidate]] = {}
     for candidate in (*candidates, *foreign):
         by_name.setdefault(candidate.function.name, []).append(candidate)
+    for module in (program.module, *imported):
+        for alias, name in _aliases(module.body, by_name):
+            by_name.setdefault(alias, []).extend(each for each in by_name[name] if each not in by_name.get(alias, ()))
     _spread([*candidates, *foreign], by_name)
     relevant = [c for c in candidates if c.reach]
     for candidate in relevant:
@@ -78,6 +81,33 @@ def find_regions(program: Program) -> list[Region]:
     if script:
         regions.insert(0, Region("<script>", "script", None, None, script))
     return regions
+
+
+def _aliases(body: tuple[ir.Statement, ...], known: Mapping[str, object]) -> list[tuple[str, str]]:
+    """(name, function) where a function is given another name: `self.run = self._run`, `step = partial(f, ...)`."""
+    found: list[tuple[str, str]] = []
+    for node in walk(body):
+        if not isinstance(node, ir.Assign):
+            continue
+        names = [name for value in _alternatives(node.value) if (name := _last_name(value)) in known]
+        targets = [_last_name(target) for target in node.targets]
+        found += [(target, name) for target in targets for name in names if target and target != name]
+    return found
+
+
+def _alternatives(value: ir.Expression) -> list[ir.Expression]:
+    """What a value may be: either side of a conditional, what a call (`partial`, `torch.compile`) is given first."""
+    if isinstance(value, ir.Conditional):
+        return [*_alternatives(value.body), *_alternatives(value.orelse)]
+    if isinstance(value, ir.Call):
+        return [value.arguments[0].value] if value.arguments else []
+    return [value]
+
+
+def _last_name(value: ir.Expression) -> str:
+    if isinstance(value, ir.Attribute):
+        return value.name
+    return value.id if isinstance(value, ir.Name) else ""
 
 
 def _imported_modules(program: Program) -> list[Module]:

@@ -255,12 +255,19 @@ def _literal_steps(machine: Machine) -> int | None:
     if confirmed and known not in windows:
         return max(confirmed) if max(confirmed) != known else None
     waiting = any(use.direct_backward and not use.direct_step for use in machine.uses.values())
+    waiting |= len(windows) == 1 and _pending(trace) > 1  # `i % 8 == 0` from 0: the whole window is still to come
     named = [m for m in machine.moduli if m <= LARGEST_LITERAL]
     if not known and waiting and named and any(e.kind == BACKWARD for e in trace.events):
         return max(usual, *named)
     if known and known not in windows and usual > 1:
         return usual  # the number that was taken for K was another one: windows have this size whatever it is
     return usual if usual > max(known, 1) else None
+
+
+def _pending(trace: Trace) -> int:
+    """How many backwards came after the last step."""
+    kinds = [event.kind for event in trace.events if event.kind in (BACKWARD, STEP)]
+    return next((count for count, kind in enumerate(reversed(kinds)) if kind == STEP), len(kinds))
 
 
 def window_sizes(trace: Trace) -> list[int]:
