@@ -200,6 +200,8 @@ def _drawings(replay: Replay, restricted: bool) -> Iterator[tuple[tuple[Leaf, ..
         shapes = INDEXED_SHAPES
     else:
         shapes = SQUEEZED_SHAPES if restricted else EQUAL_SHAPES
+    if call.name == "kl_div":  # distributions over the last dimension: a batch of numbers is none
+        shapes = tuple(pair for pair in shapes if len(pair[0]) > 1)
     for inputs, targets in shapes:
         if replay.partial and len(inputs) == 1 and call.name not in INDEXED:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import tokenize
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from accumlint.findings import Edit
@@ -242,17 +242,25 @@ class Draft:
         return "".join(f"{indent if line else ''}{line}{self.layout.newline}" for line in lines)
 
     def edits(self) -> tuple[Edit, ...]:
-        """Sorted and disjoint; what is put at one place is joined in the order of the calls."""
+        """Sorted and disjoint; at one place what stands behind a statement comes first, then the order of the calls."""
         edits = list(self._edits)
         if self._wrapped is not None:
             inside = [e for e in edits if self._wrapped.holds(e, self._within.get(e[2]), self.layout)]
             begin, end = self._wrapped.start, self._wrapped.end
-            body = _applied(self.layout.text[begin:end], [(a - begin, b - begin, c) for a, b, c in _merged(inside)])
+            body = _applied(
+                self.layout.text[begin:end], [(a - begin, b - begin, c) for a, b, c in _merged(inside, self._depth)]
+            )
             edits = [e for e in edits if e not in inside]
             edits.append((begin, end, len(self._edits), self._wrapped.header + self._wrapped.indented(body)))
         return tuple(
-            Edit(Span(*self.layout.position(a), *self.layout.position(b)), content) for a, b, content in _merged(edits)
+            Edit(Span(*self.layout.position(a), *self.layout.position(b)), content)
+            for a, b, content in _merged(edits, self._depth)
         )
+
+    def _depth(self, number: int) -> int:
+        """Where an edit goes among others at its place: what is put behind an inner statement comes first."""
+        statement = self._within.get(number)
+        return 1 if statement is None else -sum(1 for _ in self.layout.parents(statement))
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,9 +284,9 @@ class Wrapped:
         return "".join(self.unit + line if line.strip() else line for line in re.split(r"(?<=\n)|(?<=\r)(?!\n)", text))
 
 
-def _merged(edits: list[tuple[int, int, int, str]]) -> list[tuple[int, int, str]]:
+def _merged(edits: list[tuple[int, int, int, str]], depth: Callable[[int], int]) -> list[tuple[int, int, str]]:
     merged: list[tuple[int, int, str]] = []
-    for start, end, _, content in sorted(edits, key=lambda e: (e[0], e[1] > e[0], e[2])):
+    for start, end, _, content in sorted(edits, key=lambda e: (e[0], e[1] > e[0], depth(e[2]), e[2])):
         if merged and start < merged[-1][1]:
             raise Unplannable("two changes of it touch each other")
         if merged and start == merged[-1][1] and merged[-1][0] == merged[-1][1] == start:
