@@ -106,15 +106,15 @@ def test_a_wrong_loop_and_its_repair(files: Path) -> None:
     assert (files / "train.py").read_text() == LOOP
 
 
-def test_a_fault_that_no_repair_is_for(files: Path) -> None:
-    """A dropped tail can be by intent: the repair cures the weights, and the certificate says what is left."""
+def test_the_loop_of_the_tutorial(files: Path) -> None:
+    """Its repair cures the weights and the dropped tail together."""
     pytest.importorskip("torch")
     for name in ("finetune.py", "case.py"):
         shutil.copy(TUTORIAL / name, files)
     done = verify("finetune.py::finetune", "--factory", "case:factory")
     assert done.returncode == 1, done
-    assert "certificate: none: the repair is of other faults than what is left (leftover)" in done.stdout
-    assert "end-to-end" not in done.stdout
+    assert "gradient is left over when the loop ends" in done.stdout
+    assert "certificate: end-to-end" in done.stdout
 
 
 def test_a_right_loop(files: Path) -> None:
