@@ -94,6 +94,27 @@ class LoopUse:
     spread: int = 0  # the most microbatches that one run of the loop saw
 
 
+def wanted_length(key: str, use: LoopUse | None, knowledge: Knowledge, *, brings: bool = False) -> int | None:
+    """How many iterations show what an unknown loop does: whole windows and a partial one, or two epochs.
+
+    `brings` says that what the loop collects is backpropagated by another one. None: its length is of no concern."""
+    window = knowledge.window
+    if key.startswith("while@") and use is not None and use.any_backward and not use.direct_backward:
+        return min(knowledge.lengths[key], 4)
+    partial = 2 if window > 2 else 1
+    if brings and (use is None or not use.any_backward):
+        return 2 * window + partial
+    if use is None or not use.any_backward:
+        return min(knowledge.lengths[key], 2) if use is not None and not key.startswith("while@") else None
+    if not use.direct_backward:
+        return 2 * window + partial if brings else 2
+    if not use.any_step:
+        return window
+    if key.startswith("range@"):
+        return 2 * window
+    return 2 * window + (3 if key.startswith("while@") else partial)
+
+
 @dataclass(slots=True)
 class LoopState:
     """One running loop."""

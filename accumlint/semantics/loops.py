@@ -16,8 +16,10 @@ from accumlint.semantics.machine import (
     ContinueLoop,
     LoopState,
     Raised,
+    Restart,
     Stopped,
     is_configured,
+    wanted_length,
 )
 from accumlint.semantics.numbers import Num
 from accumlint.semantics.statements import Statements
@@ -293,10 +295,26 @@ class Loops(Statements):
                     break
         finally:
             self.loops.pop()
+        self._learn_early(state)
         if not broke:
             if plan.finite and plan.is_data:
                 self.trace.ends.append((len(self.trace.events), node.node, plan.key))
             self.execute(node.orelse, frame)
+
+    def _learn_early(self, ended: LoopState) -> None:
+        """Once an unknown loop has shown that it trains, a run whose loops have other lengths need not be ended."""
+        use = self.uses.get(ended.key)
+        if use is None or not (use.direct_backward and use.any_step) or not self.loops or self.setting_up:
+            return
+        lengths, changed = self.knowledge.lengths, False
+        for loop in (ended, *self.loops):
+            use = self.uses.get(loop.key)
+            if use is not None and lengths.get(loop.key) == FIRST_LENGTH:
+                wanted = wanted_length(loop.key, use, self.knowledge)
+                changed |= wanted not in (None, FIRST_LENGTH)
+                lengths[loop.key] = wanted or FIRST_LENGTH
+        if changed:
+            raise Restart
 
     def _left_by_test(self, plan: Iteration, node: ir.NodeId) -> Iteration:
         """An endless iterator: a loop over it is one that a test inside ends, as `while True` is."""

@@ -51,6 +51,7 @@ from accumlint.semantics.knowledge import (
     Stopped,
     Store,
     is_configured,
+    wanted_length,
 )
 
 OUT_OF_STEPS = "the step budget is spent"
@@ -396,4 +397,5 @@ __all__ = [
     "Stopped",
     "Store",
     "is_configured",
+    "wanted_length",
 ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from accumlint.reading import ir
 from accumlint.reading.program import Module
-from accumlint.reading.walk import walk
+from accumlint.reading.walk import children, walk
 from accumlint.semantics.machine import Program
 from accumlint.semantics.relevance import called_name, followed_name, nodes_of
 
@@ -164,9 +164,9 @@ def _definitions(statement: ir.Statement) -> Iterator[ir.Function | ir.Class]:
     if isinstance(statement, ir.Function | ir.Class):
         yield statement
         return
-    for node in walk(statement, into_scopes=False):
-        if isinstance(node, ir.Function | ir.Class):
-            yield node
+    for part in children(statement):
+        if isinstance(part, ir.Statement):
+            yield from _definitions(part)
 
 
 def _backwards(body: tuple[ir.Statement, ...]) -> Iterator[ir.NodeId]:

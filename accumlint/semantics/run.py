@@ -30,6 +30,7 @@ from accumlint.semantics.machine import (
     ReturnFrom,
     Stopped,
     is_configured,
+    wanted_length,
 )
 from accumlint.semantics.regions import Region, find_regions
 from accumlint.semantics.relevance import Relevance
@@ -220,25 +221,7 @@ def _length_for(machine: Machine, key: str, knowledge: Knowledge) -> int | None:
     use = machine.uses.get(key)
     if key in machine.streamed and (use is None or not use.direct_backward) and machine.universe:
         use = LoopUse(direct_backward=True, any_backward=True, any_step=True)
-    return _wanted_length(key, use, knowledge, _brings_microbatches(machine, key))
-
-
-def _wanted_length(key: str, use: LoopUse | None, knowledge: Knowledge, brings: bool) -> int | None:
-    window = knowledge.window
-    if key.startswith("while@") and use is not None and use.any_backward and not use.direct_backward:
-        return min(knowledge.lengths[key], 4)
-    partial = 2 if window > 2 else 1
-    if brings and (use is None or not use.any_backward):
-        return 2 * window + partial
-    if use is None or not use.any_backward:
-        return min(knowledge.lengths[key], 2) if use is not None and not key.startswith("while@") else None
-    if not use.direct_backward:
-        return 2 * window + partial if brings else 2
-    if not use.any_step:
-        return window
-    if key.startswith("range@"):
-        return 2 * window
-    return 2 * window + (3 if key.startswith("while@") else partial)
+    return wanted_length(key, use, knowledge, brings=_brings_microbatches(machine, key))
 
 
 def _literal_steps(machine: Machine) -> int | None:
