@@ -381,6 +381,14 @@ class Draw:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """The call yields an independent copy: a module's has parameters of its own, which the original's loss misses."""
+
+    operand: Operand
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Arithmetic:
     """The spelled-out form of an operator: `torch.div(loss, n)`, `labels.ne(-100)`, `total.add_(n)`.
 
@@ -468,6 +476,7 @@ Effect: TypeAlias = (
     | Detach
     | Same
     | Draw
+    | Copy
     | Arithmetic
     | Clamp
     | RankDivisor

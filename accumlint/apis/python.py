@@ -1,6 +1,6 @@
 """Python's own iteration helpers, progress bars, and context managers that do nothing to gradients."""
 
-from accumlint.apis.language import Arg, Const, Detach, Is, Iterate, Row, Yields
+from accumlint.apis.language import Arg, Const, Copy, Detach, Is, Iterate, Row, Yields
 
 SOURCE = "python 3.13.0, library/functions"
 ITERTOOLS = "python 3.13.0, library/itertools"
@@ -27,6 +27,7 @@ ROWS = (
     builtin("tuple", "iterable=()", Iterate("pass", (Arg("iterable"),))),
     builtin("float", "x=0", Detach(Arg("x"))),
     builtin("int", "x=0", Detach(Arg("x"))),
+    Row("copy.deepcopy", "x, memo=None", "python 3.13.0, library/copy", (Copy(Arg("x")),)),
     Row("builtins.print", "*args, **kwargs", SOURCE, (), aliases=("print",)),
     Row("builtins.isinstance", "object, classinfo", SOURCE, (), aliases=("isinstance",)),
     Row("itertools.chain", "*iterables", ITERTOOLS, (Iterate("chain", (Arg("*iterables"),)),)),

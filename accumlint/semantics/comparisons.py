@@ -98,7 +98,8 @@ class Comparisons(Arithmetic):
 
     def is_counter(self, value: Value, known: Num) -> bool:
         """Whether a number can be one that counts microbatches: a whole number that the code itself computed."""
-        return known.as_int() is not None and not (isinstance(value, Opaque) and not value.parts)
+        whole = known.as_int()
+        return whole is not None and whole >= 0 and not (isinstance(value, Opaque) and not value.parts)
 
     def _identical(self, left: Value, right: Value, node: ir.NodeId, *, negated: bool) -> Value:
         if right is None or left is None:

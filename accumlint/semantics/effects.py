@@ -16,6 +16,7 @@ from accumlint.semantics.values import (
     Form,
     Items,
     LibraryCall,
+    Object,
     Opaque,
     Value,
     facts_of,
@@ -51,6 +52,19 @@ class Effects(Iterators):
         for item in target.items[1:]:
             total = self.binary("+", total, item, node)
         return total if kind == "sum" else self.binary("/", total, len(target.items), node)
+
+    def copied(self, effect: api.Copy, call: LibraryCall) -> Value:
+        """`deepcopy(model)`: another module. Data and numbers are what they were."""
+        target = self.operand(effect.operand, call)
+        path = f"copy of {path_of(target)}@{call.node}"
+        if isinstance(target, Object):
+            modules = frozenset({path}) if target.modules else target.modules
+            made = replace(target, path=path, attributes=dict(target.attributes), modules=modules, node=call.node)
+            self.objects[path] = made
+            return made
+        if isinstance(target, Opaque) and not target.lineage:
+            return replace(target, path=path, node=call.node, modules=frozenset(), parts=None)
+        return target
 
     def all_reduce(self, effect: api.AllReduce, call: LibraryCall) -> Any:
         target = self.operand(effect.operand, call)
@@ -145,6 +159,7 @@ HANDLERS: dict[type, _Handler] = {
     api.WorldSize: lambda machine, effect, call: machine.world(),
     api.Detach: lambda machine, effect, call: machine.detached(machine.operand(effect.operand, call)),
     api.Same: Effects.same,
+    api.Copy: Effects.copied,
     api.Draw: lambda machine, effect, call: Opaque(
         f"{call.row.call.rpartition('.')[2]}()", machine.arrival("random", rank=-1), node=call.node
     ),

@@ -129,7 +129,7 @@ class Functions(Loops):
             f"{owner.definition.name}", self.program.registry.role_of(canonical) if canonical else None, canonical,
             instance=owner, node=node,
         )  # fmt: skip
-        made.modules = frozenset({made.path})
+        made.modules = frozenset({f"{made.path}#{self.serial}"})  # two instances of a class have two sets of parameters
         init = self.find_member(owner, "__init__")
         if isinstance(init, FunctionValue):
             self.call_function(replace(init, bound=made, is_bound=True), arguments, node)
