@@ -56,7 +56,7 @@ def trace(source: str) -> Trace:
 
 
 def printed(source: str) -> str:
-    """The printed trace; objects are numbered in the order of their appearance, not by the node that made them."""
+    """The printed trace, folded; objects are numbered in the order in which they appear."""
     names: dict[str, str] = {}
 
     def plain(match: re.Match[str]) -> str:
@@ -64,4 +64,39 @@ def printed(source: str) -> str:
         known = sum(name.partition("#")[0] == kind for name in names.values())
         return names.setdefault(match[0], f"{kind}#{known + 1}" if known else kind)
 
-    return re.sub(r"([\w.]+)@\d+", plain, render(trace(source)))
+    return folded(re.sub(r"([\w.]+)@\d+", plain, render(trace(source))))
+
+
+_EVENT = re.compile(r"(?P<kind>\w+) +(?P<store>\S+) k(?P<at>\d+)(?P<more>[^:]*): (?P<gradient>.*)")
+
+
+def folded(text: str) -> str:
+    """A printed trace without what repeats: backwards that each add a term in one line, a gradient where it changes.
+
+    `backward SGD k1-k3: a + b + c` is three backwards, and `step SGD` uses the gradient that was printed last.
+    """
+    lines: list[str] = []
+    shown: dict[str, str] = {}  # the gradient of a store as it was printed last
+    run: tuple[str, int, int, str] | None = None  # store and details, first and last microbatch, gradient
+    for line in text.splitlines():
+        event = _EVENT.fullmatch(line)
+        if event is None:
+            lines.append(line)
+            run = None
+            continue
+        store, at, gradient = event["store"], int(event["at"]), event["gradient"]
+        name = f"{store}{event['more']}"
+        is_backward = event["kind"] == "backward"
+        if is_backward and run is not None and run[0] == name and at == run[2] + 1 and _adds_one(run[3], gradient):
+            run = (name, run[1], at, gradient)
+            lines[-1] = f"backward {store} k{run[1]}-k{at}{event['more']}: {gradient}"
+        else:
+            run = (name, at, at, gradient) if is_backward else None
+            same = shown.get(store) == gradient and not is_backward
+            lines.append(f"{event['kind']} {store} k{at}{event['more']}" + ("" if same else f": {gradient}"))
+        shown[store] = gradient
+    return "\n".join(lines)
+
+
+def _adds_one(before: str, after: str) -> bool:
+    return after.startswith(f"{before} + ") and " + " not in after.removeprefix(f"{before} + ")

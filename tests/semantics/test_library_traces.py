@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - a printed trace has one line an event
 """What libraries do to a loop: scalers, wrapped models, engines, trainers; each with its trace."""
 
 from __future__ import annotations
@@ -27,20 +26,18 @@ TRACES = {
         """
         region train
         steps 2 2
-        backward SGD k1 scaled: 1/2*mean1[1]
-        backward SGD k2 scaled: 1/2*mean1[1] + 1/2*mean1[2]
-        unscale  SGD k2 scaled: 1/2*mean1[1] + 1/2*mean1[2]
-        clip     SGD k2 norm: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        update   SGD k2 GradScaler: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3 scaled: 1/2*mean1[3]
-        backward SGD k4 scaled: 1/2*mean1[3] + 1/2*mean1[4]
-        unscale  SGD k4 scaled: 1/2*mean1[3] + 1/2*mean1[4]
-        clip     SGD k4 norm: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        update   SGD k4 GradScaler: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k1-k2 scaled: 1/2*mean1[1] + 1/2*mean1[2]
+        unscale SGD k2 scaled
+        clip SGD k2 norm
+        step SGD k2
+        update SGD k2 GradScaler
+        clear SGD k2
+        backward SGD k3-k4 scaled: 1/2*mean1[3] + 1/2*mean1[4]
+        unscale SGD k4 scaled
+        clip SGD k4 norm
+        step SGD k4
+        update SGD k4 GradScaler
+        clear SGD k4
         backward SGD k5 scaled: 1/2*mean1[5]
         """,
     ),
@@ -61,21 +58,21 @@ TRACES = {
         """
         region train
         steps 2 2
-        sync     - k0 off: 0
+        sync - k0 off: 0
         backward SGD k1 nosync: 1/2*mean1[1]
-        sync     - k1 on: 0
+        sync - k1 on
         backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        sync     - k2 off: 0
+        step SGD k2
+        clear SGD k2
+        sync - k2 off
         backward SGD k3 nosync: 1/2*mean1[3]
-        sync     - k3 on: 0
+        sync - k3 on
         backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        sync     - k4 off: 0
+        step SGD k4
+        clear SGD k4
+        sync - k4 off
         backward SGD k5 nosync: 1/2*mean1[5]
-        sync     - k5 on: 0
+        sync - k5 on
         """,
     ),
     "Accelerate gates": (
@@ -96,30 +93,30 @@ TRACES = {
         """
         region train
         steps 2 2
-        sync     - k0 off: 0
+        sync - k0 off: 0
         backward SGD k1 nosync: 1/2*mean1[1]
-        sync     - k1 on: 0
-        sync     - k1 on: 0
+        sync - k1 on
+        sync - k1 on
         backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clip     SGD k2 norm: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        sync     - k2 on: 0
-        sync     - k2 off: 0
+        clip SGD k2 norm
+        step SGD k2
+        clear SGD k2
+        sync - k2 on
+        sync - k2 off
         backward SGD k3 nosync: 1/2*mean1[3]
-        sync     - k3 on: 0
-        sync     - k3 on: 0
+        sync - k3 on
+        sync - k3 on
         backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clip     SGD k4 norm: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        sync     - k4 on: 0
-        sync     - k4 on: 0
+        clip SGD k4 norm
+        step SGD k4
+        clear SGD k4
+        sync - k4 on
+        sync - k4 on
         backward SGD k5: 1/2*mean1[5]
-        clip     SGD k5 norm: 1/2*mean1[5]
-        step     SGD k5: 1/2*mean1[5]
-        clear    SGD k5: 1/2*mean1[5]
-        sync     - k5 on: 0
+        clip SGD k5 norm
+        step SGD k5
+        clear SGD k5
+        sync - k5 on
         """,
     ),
     "a DeepSpeed engine": (
@@ -165,27 +162,27 @@ TRACES = {
         """
         region train
         steps 2 2
-        sync     - k0 off: 0
+        sync - k0 off: 0
         backward SGD k1 nosync: 1/2*mean1[1]
-        sync     - k1 on: 0
-        sync     - k1 on: 0
+        sync - k1 on
+        sync - k1 on
         backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        sync     - k2 on: 0
-        clip     SGD k2 norm: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        sync     - k2 off: 0
+        sync - k2 on
+        clip SGD k2 norm
+        step SGD k2
+        clear SGD k2
+        sync - k2 off
         backward SGD k3 nosync: 1/2*mean1[3]
-        sync     - k3 on: 0
-        sync     - k3 on: 0
+        sync - k3 on
+        sync - k3 on
         backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        sync     - k4 on: 0
-        clip     SGD k4 norm: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        sync     - k4 off: 0
+        sync - k4 on
+        clip SGD k4 norm
+        step SGD k4
+        clear SGD k4
+        sync - k4 off
         backward SGD k5 nosync: 1/2*mean1[5]
-        sync     - k5 on: 0
+        sync - k5 on
         """,
     ),
     "Lightning, automatic": (
@@ -210,20 +207,15 @@ TRACES = {
         """
         region Lit.training_step
         steps 3 accumulate_grad_batches
-        backward Lit k1: 1/3*mean1[1]
-        backward Lit k2: 1/3*mean1[1] + 1/3*mean1[2]
-        backward Lit k3: 1/3*mean1[1] + 1/3*mean1[2] + 1/3*mean1[3]
-        step     Lit k3: 1/3*mean1[1] + 1/3*mean1[2] + 1/3*mean1[3]
-        clear    Lit k3: 1/3*mean1[1] + 1/3*mean1[2] + 1/3*mean1[3]
-        backward Lit k4: 1/3*mean1[4]
-        backward Lit k5: 1/3*mean1[4] + 1/3*mean1[5]
-        backward Lit k6: 1/3*mean1[4] + 1/3*mean1[5] + 1/3*mean1[6]
-        step     Lit k6: 1/3*mean1[4] + 1/3*mean1[5] + 1/3*mean1[6]
-        clear    Lit k6: 1/3*mean1[4] + 1/3*mean1[5] + 1/3*mean1[6]
-        backward Lit k7: 1/3*mean1[7]
-        backward Lit k8: 1/3*mean1[7] + 1/3*mean1[8]
-        step     Lit k8: 1/3*mean1[7] + 1/3*mean1[8]
-        clear    Lit k8: 1/3*mean1[7] + 1/3*mean1[8]
+        backward Lit k1-k3: 1/3*mean1[1] + 1/3*mean1[2] + 1/3*mean1[3]
+        step Lit k3
+        clear Lit k3
+        backward Lit k4-k6: 1/3*mean1[4] + 1/3*mean1[5] + 1/3*mean1[6]
+        step Lit k6
+        clear Lit k6
+        backward Lit k7-k8: 1/3*mean1[7] + 1/3*mean1[8]
+        step Lit k8
+        clear Lit k8
         """,
     ),
     "Lightning, manual": (
@@ -248,14 +240,12 @@ TRACES = {
         """
         region Lit.training_step
         steps 2 2
-        backward LightningOptimizer k1: 1/2*mean1[1]
-        backward LightningOptimizer k2: 1/2*mean1[1] + 1/2*mean1[2]
-        step     LightningOptimizer k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    LightningOptimizer k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward LightningOptimizer k3: 1/2*mean1[3]
-        backward LightningOptimizer k4: 1/2*mean1[3] + 1/2*mean1[4]
-        step     LightningOptimizer k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    LightningOptimizer k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward LightningOptimizer k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step LightningOptimizer k2
+        clear LightningOptimizer k2
+        backward LightningOptimizer k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step LightningOptimizer k4
+        clear LightningOptimizer k4
         backward LightningOptimizer k5: 1/2*mean1[5]
         """,
     ),
@@ -277,16 +267,14 @@ TRACES = {
         """
         region train
         steps 2 2
-        backward SGD k1: (2, 18, 19, 0)*mean1[1]
-        backward SGD k2: (2, 18, 19, 0)*mean1[1] + (5, 42, 0, 0)*mean1[2]
-        scale    SGD k2 *: (2/7, 3/10, 1, ?)*mean1[1] + (5/7, 7/10, 0, ?)*mean1[2]
-        step     SGD k2: (2/7, 3/10, 1, ?)*mean1[1] + (5/7, 7/10, 0, ?)*mean1[2]
-        clear    SGD k2: (2/7, 3/10, 1, ?)*mean1[1] + (5/7, 7/10, 0, ?)*mean1[2]
-        backward SGD k3: (3, 24, 25, 0)*mean1[3]
-        backward SGD k4: (3, 24, 25, 0)*mean1[3] + (7, 12, 13, 14)*mean1[4]
-        scale    SGD k4 *: (3/10, 2/3, 25/38, 0)*mean1[3] + (7/10, 1/3, 13/38, 1)*mean1[4]
-        step     SGD k4: (3/10, 2/3, 25/38, 0)*mean1[3] + (7/10, 1/3, 13/38, 1)*mean1[4]
-        clear    SGD k4: (3/10, 2/3, 25/38, 0)*mean1[3] + (7/10, 1/3, 13/38, 1)*mean1[4]
+        backward SGD k1-k2: (2, 18, 19, 0)*mean1[1] + (5, 42, 0, 0)*mean1[2]
+        scale SGD k2 *: (2/7, 3/10, 1, ?)*mean1[1] + (5/7, 7/10, 0, ?)*mean1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: (3, 24, 25, 0)*mean1[3] + (7, 12, 13, 14)*mean1[4]
+        scale SGD k4 *: (3/10, 2/3, 25/38, 0)*mean1[3] + (7/10, 1/3, 13/38, 1)*mean1[4]
+        step SGD k4
+        clear SGD k4
         backward SGD k5: (4, 38, 39, 40)*mean1[5]
         """,
     ),
@@ -310,14 +298,12 @@ TRACES = {
         """
         region train
         steps 2 2
-        backward SGD k1: (1/7, 1/60, 1/19, ?)*sum1[1]
-        backward SGD k2: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
-        step     SGD k2: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
-        clear    SGD k2: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
-        backward SGD k3: (1/10, 1/36, 1/38, 1/14)*sum1[3]
-        backward SGD k4: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
-        step     SGD k4: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
-        clear    SGD k4: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
+        backward SGD k1-k2: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
+        step SGD k4
+        clear SGD k4
         """,
     ),
     "a scheduler": (
@@ -334,16 +320,14 @@ TRACES = {
         """
         region train
         steps 2 2
-        backward SGD k1: 1/2*mean1[1]
-        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        advance  SGD k2 StepLR: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3: 1/2*mean1[3]
-        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        advance  SGD k4 StepLR: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step SGD k2
+        advance SGD k2 StepLR
+        clear SGD k2
+        backward SGD k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step SGD k4
+        advance SGD k4 StepLR
+        clear SGD k4
         backward SGD k5: 1/2*mean1[5]
         """,
     ),
@@ -365,16 +349,14 @@ TRACES = {
         """
         region train
         steps 2 2
-        backward fairseq.optim.FairseqOptimizer k1: 1*sum1[1]
-        backward fairseq.optim.FairseqOptimizer k2: 1*sum1[1] + 1*sum1[2]
-        scale    fairseq.optim.FairseqOptimizer k2 *: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
-        step     fairseq.optim.FairseqOptimizer k2: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
-        clear    fairseq.optim.FairseqOptimizer k2: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
-        backward fairseq.optim.FairseqOptimizer k3: 1*sum1[3]
-        backward fairseq.optim.FairseqOptimizer k4: 1*sum1[3] + 1*sum1[4]
-        scale    fairseq.optim.FairseqOptimizer k4 *: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
-        step     fairseq.optim.FairseqOptimizer k4: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
-        clear    fairseq.optim.FairseqOptimizer k4: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
+        backward fairseq.optim.FairseqOptimizer k1-k2: 1*sum1[1] + 1*sum1[2]
+        scale fairseq.optim.FairseqOptimizer k2 *: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
+        step fairseq.optim.FairseqOptimizer k2
+        clear fairseq.optim.FairseqOptimizer k2
+        backward fairseq.optim.FairseqOptimizer k3-k4: 1*sum1[3] + 1*sum1[4]
+        scale fairseq.optim.FairseqOptimizer k4 *: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
+        step fairseq.optim.FairseqOptimizer k4
+        clear fairseq.optim.FairseqOptimizer k4
         backward fairseq.optim.FairseqOptimizer k5: 1*sum1[5]
         """,
     ),
@@ -393,62 +375,62 @@ TRACES = {
         """,
         """
         region train
-        clear    SGD k0: 0
+        clear SGD k0: 0
         backward SGD k1: 1*mean1[1]
-        step     SGD k1: 1*mean1[1]
-        clear    SGD#2 k1: 0
+        step SGD k1
+        clear SGD#2 k1: 0
         backward SGD#2 k1: 1*mean2[1]
         backward SGD k1: 1*mean1[1] + 1*mean2[1]
-        step     SGD#2 k1: 1*mean2[1]
-        clear    SGD k1: 1*mean1[1] + 1*mean2[1]
+        step SGD#2 k1
+        clear SGD k1
         backward SGD k2: 1*mean1[2]
-        step     SGD k2: 1*mean1[2]
-        clear    SGD#2 k2: 1*mean2[1]
+        step SGD k2
+        clear SGD#2 k2
         backward SGD#2 k2: 1*mean2[2]
         backward SGD k2: 1*mean1[2] + 1*mean2[2]
-        step     SGD#2 k2: 1*mean2[2]
-        clear    SGD k2: 1*mean1[2] + 1*mean2[2]
+        step SGD#2 k2
+        clear SGD k2
         backward SGD k3: 1*mean1[3]
-        step     SGD k3: 1*mean1[3]
-        clear    SGD#2 k3: 1*mean2[2]
+        step SGD k3
+        clear SGD#2 k3
         backward SGD#2 k3: 1*mean2[3]
         backward SGD k3: 1*mean1[3] + 1*mean2[3]
-        step     SGD#2 k3: 1*mean2[3]
-        clear    SGD k3: 1*mean1[3] + 1*mean2[3]
+        step SGD#2 k3
+        clear SGD k3
         backward SGD k4: 1*mean1[4]
-        step     SGD k4: 1*mean1[4]
-        clear    SGD#2 k4: 1*mean2[3]
+        step SGD k4
+        clear SGD#2 k4
         backward SGD#2 k4: 1*mean2[4]
         backward SGD k4: 1*mean1[4] + 1*mean2[4]
-        step     SGD#2 k4: 1*mean2[4]
-        clear    SGD k4: 1*mean1[4] + 1*mean2[4]
+        step SGD#2 k4
+        clear SGD k4
         backward SGD k5: 1*mean1[5]
-        step     SGD k5: 1*mean1[5]
-        clear    SGD#2 k5: 1*mean2[4]
+        step SGD k5
+        clear SGD#2 k5
         backward SGD#2 k5: 1*mean2[5]
         backward SGD k5: 1*mean1[5] + 1*mean2[5]
-        step     SGD#2 k5: 1*mean2[5]
-        clear    SGD k5: 1*mean1[5] + 1*mean2[5]
+        step SGD#2 k5
+        clear SGD k5
         backward SGD k6: 1*mean1[6]
-        step     SGD k6: 1*mean1[6]
-        clear    SGD#2 k6: 1*mean2[5]
+        step SGD k6
+        clear SGD#2 k6
         backward SGD#2 k6: 1*mean2[6]
         backward SGD k6: 1*mean1[6] + 1*mean2[6]
-        step     SGD#2 k6: 1*mean2[6]
-        clear    SGD k6: 1*mean1[6] + 1*mean2[6]
+        step SGD#2 k6
+        clear SGD k6
         backward SGD k7: 1*mean1[7]
-        step     SGD k7: 1*mean1[7]
-        clear    SGD#2 k7: 1*mean2[6]
+        step SGD k7
+        clear SGD#2 k7
         backward SGD#2 k7: 1*mean2[7]
         backward SGD k7: 1*mean1[7] + 1*mean2[7]
-        step     SGD#2 k7: 1*mean2[7]
-        clear    SGD k7: 1*mean1[7] + 1*mean2[7]
+        step SGD#2 k7
+        clear SGD k7
         backward SGD k8: 1*mean1[8]
-        step     SGD k8: 1*mean1[8]
-        clear    SGD#2 k8: 1*mean2[7]
+        step SGD k8
+        clear SGD#2 k8
         backward SGD#2 k8: 1*mean2[8]
         backward SGD k8: 1*mean1[8] + 1*mean2[8]
-        step     SGD#2 k8: 1*mean2[8]
+        step SGD#2 k8
         """,
     ),
     "LBFGS": (
@@ -465,30 +447,30 @@ TRACES = {
         """,
         """
         region train
-        clear    LBFGS k0: 0
+        clear LBFGS k0: 0
         backward LBFGS k1: 1*mean1[1]
-        step     LBFGS k1: 1*mean1[1]
-        clear    LBFGS k1: 1*mean1[1]
+        step LBFGS k1
+        clear LBFGS k1
         backward LBFGS k2: 1*mean1[2]
-        step     LBFGS k2: 1*mean1[2]
-        clear    LBFGS k2: 1*mean1[2]
+        step LBFGS k2
+        clear LBFGS k2
         backward LBFGS k3: 1*mean1[3]
-        step     LBFGS k3: 1*mean1[3]
-        clear    LBFGS k3: 1*mean1[3]
+        step LBFGS k3
+        clear LBFGS k3
         backward LBFGS k4: 1*mean1[4]
-        step     LBFGS k4: 1*mean1[4]
-        clear    LBFGS k4: 1*mean1[4]
+        step LBFGS k4
+        clear LBFGS k4
         backward LBFGS k5: 1*mean1[5]
-        step     LBFGS k5: 1*mean1[5]
-        clear    LBFGS k5: 1*mean1[5]
+        step LBFGS k5
+        clear LBFGS k5
         backward LBFGS k6: 1*mean1[6]
-        step     LBFGS k6: 1*mean1[6]
-        clear    LBFGS k6: 1*mean1[6]
+        step LBFGS k6
+        clear LBFGS k6
         backward LBFGS k7: 1*mean1[7]
-        step     LBFGS k7: 1*mean1[7]
-        clear    LBFGS k7: 1*mean1[7]
+        step LBFGS k7
+        clear LBFGS k7
         backward LBFGS k8: 1*mean1[8]
-        step     LBFGS k8: 1*mean1[8]
+        step LBFGS k8
         exempt the optimizer calls a closure
         """,
     ),

@@ -20,14 +20,12 @@ TRACES = {
         """
         region <script>
         steps 2 2
-        backward SGD k1: 1/2*mean1[1]
-        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3: 1/2*mean1[3]
-        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step SGD k4
+        clear SGD k4
         backward SGD k5: 1/2*mean1[5]
         """,
     ),
@@ -43,18 +41,13 @@ TRACES = {
         """
         region <script>
         steps 3 args.accum
-        backward SGD k1: 1/3*mean1[1]
-        backward SGD k2: 1/3*mean1[1] + 1/3*mean1[2]
-        backward SGD k3: 1/3*mean1[1] + 1/3*mean1[2] + 1/3*mean1[3]
-        step     SGD k3: 1/3*mean1[1] + 1/3*mean1[2] + 1/3*mean1[3]
-        clear    SGD k3: 1/3*mean1[1] + 1/3*mean1[2] + 1/3*mean1[3]
-        backward SGD k4: 1/3*mean1[4]
-        backward SGD k5: 1/3*mean1[4] + 1/3*mean1[5]
-        backward SGD k6: 1/3*mean1[4] + 1/3*mean1[5] + 1/3*mean1[6]
-        step     SGD k6: 1/3*mean1[4] + 1/3*mean1[5] + 1/3*mean1[6]
-        clear    SGD k6: 1/3*mean1[4] + 1/3*mean1[5] + 1/3*mean1[6]
-        backward SGD k7: 1/3*mean1[7]
-        backward SGD k8: 1/3*mean1[7] + 1/3*mean1[8]
+        backward SGD k1-k3: 1/3*mean1[1] + 1/3*mean1[2] + 1/3*mean1[3]
+        step SGD k3
+        clear SGD k3
+        backward SGD k4-k6: 1/3*mean1[4] + 1/3*mean1[5] + 1/3*mean1[6]
+        step SGD k6
+        clear SGD k6
+        backward SGD k7-k8: 1/3*mean1[7] + 1/3*mean1[8]
         """,
     ),
     "flush on the last batch": (
@@ -69,22 +62,15 @@ TRACES = {
         """
         region <script>
         steps 4 4
-        backward SGD k1: 1/4*mean1[1]
-        backward SGD k2: 1/4*mean1[1] + 1/4*mean1[2]
-        backward SGD k3: 1/4*mean1[1] + 1/4*mean1[2] + 1/4*mean1[3]
-        backward SGD k4: 1/4*mean1[1] + 1/4*mean1[2] + 1/4*mean1[3] + 1/4*mean1[4]
-        step     SGD k4: 1/4*mean1[1] + 1/4*mean1[2] + 1/4*mean1[3] + 1/4*mean1[4]
-        clear    SGD k4: 1/4*mean1[1] + 1/4*mean1[2] + 1/4*mean1[3] + 1/4*mean1[4]
-        backward SGD k5: 1/4*mean1[5]
-        backward SGD k6: 1/4*mean1[5] + 1/4*mean1[6]
-        backward SGD k7: 1/4*mean1[5] + 1/4*mean1[6] + 1/4*mean1[7]
-        backward SGD k8: 1/4*mean1[5] + 1/4*mean1[6] + 1/4*mean1[7] + 1/4*mean1[8]
-        step     SGD k8: 1/4*mean1[5] + 1/4*mean1[6] + 1/4*mean1[7] + 1/4*mean1[8]
-        clear    SGD k8: 1/4*mean1[5] + 1/4*mean1[6] + 1/4*mean1[7] + 1/4*mean1[8]
-        backward SGD k9: 1/4*mean1[9]
-        backward SGD k10: 1/4*mean1[9] + 1/4*mean1[10]
-        step     SGD k10: 1/4*mean1[9] + 1/4*mean1[10]
-        clear    SGD k10: 1/4*mean1[9] + 1/4*mean1[10]
+        backward SGD k1-k4: 1/4*mean1[1] + 1/4*mean1[2] + 1/4*mean1[3] + 1/4*mean1[4]
+        step SGD k4
+        clear SGD k4
+        backward SGD k5-k8: 1/4*mean1[5] + 1/4*mean1[6] + 1/4*mean1[7] + 1/4*mean1[8]
+        step SGD k8
+        clear SGD k8
+        backward SGD k9-k10: 1/4*mean1[9] + 1/4*mean1[10]
+        step SGD k10
+        clear SGD k10
         """,
     ),
     "flush after the loop": (
@@ -102,22 +88,15 @@ TRACES = {
         """
         region <script>
         steps 4 4
-        backward SGD k1: 1/4*mean1[1]
-        backward SGD k2: 1/4*mean1[1] + 1/4*mean1[2]
-        backward SGD k3: 1/4*mean1[1] + 1/4*mean1[2] + 1/4*mean1[3]
-        backward SGD k4: 1/4*mean1[1] + 1/4*mean1[2] + 1/4*mean1[3] + 1/4*mean1[4]
-        step     SGD k4: 1/4*mean1[1] + 1/4*mean1[2] + 1/4*mean1[3] + 1/4*mean1[4]
-        clear    SGD k4: 1/4*mean1[1] + 1/4*mean1[2] + 1/4*mean1[3] + 1/4*mean1[4]
-        backward SGD k5: 1/4*mean1[5]
-        backward SGD k6: 1/4*mean1[5] + 1/4*mean1[6]
-        backward SGD k7: 1/4*mean1[5] + 1/4*mean1[6] + 1/4*mean1[7]
-        backward SGD k8: 1/4*mean1[5] + 1/4*mean1[6] + 1/4*mean1[7] + 1/4*mean1[8]
-        step     SGD k8: 1/4*mean1[5] + 1/4*mean1[6] + 1/4*mean1[7] + 1/4*mean1[8]
-        clear    SGD k8: 1/4*mean1[5] + 1/4*mean1[6] + 1/4*mean1[7] + 1/4*mean1[8]
-        backward SGD k9: 1/4*mean1[9]
-        backward SGD k10: 1/4*mean1[9] + 1/4*mean1[10]
-        step     SGD k10: 1/4*mean1[9] + 1/4*mean1[10]
-        clear    SGD k10: 1/4*mean1[9] + 1/4*mean1[10]
+        backward SGD k1-k4: 1/4*mean1[1] + 1/4*mean1[2] + 1/4*mean1[3] + 1/4*mean1[4]
+        step SGD k4
+        clear SGD k4
+        backward SGD k5-k8: 1/4*mean1[5] + 1/4*mean1[6] + 1/4*mean1[7] + 1/4*mean1[8]
+        step SGD k8
+        clear SGD k8
+        backward SGD k9-k10: 1/4*mean1[9] + 1/4*mean1[10]
+        step SGD k10
+        clear SGD k10
         """,
     ),
     "zero-based modulo": (
@@ -133,16 +112,14 @@ TRACES = {
         region <script>
         steps 2 2
         backward SGD k1: 1/2*mean1[1]
-        step     SGD k1: 1/2*mean1[1]
-        clear    SGD k1: 1/2*mean1[1]
-        backward SGD k2: 1/2*mean1[2]
-        backward SGD k3: 1/2*mean1[2] + 1/2*mean1[3]
-        step     SGD k3: 1/2*mean1[2] + 1/2*mean1[3]
-        clear    SGD k3: 1/2*mean1[2] + 1/2*mean1[3]
-        backward SGD k4: 1/2*mean1[4]
-        backward SGD k5: 1/2*mean1[4] + 1/2*mean1[5]
-        step     SGD k5: 1/2*mean1[4] + 1/2*mean1[5]
-        clear    SGD k5: 1/2*mean1[4] + 1/2*mean1[5]
+        step SGD k1
+        clear SGD k1
+        backward SGD k2-k3: 1/2*mean1[2] + 1/2*mean1[3]
+        step SGD k3
+        clear SGD k3
+        backward SGD k4-k5: 1/2*mean1[4] + 1/2*mean1[5]
+        step SGD k5
+        clear SGD k5
         """,
     ),
     "enumerate from one": (
@@ -157,14 +134,12 @@ TRACES = {
         """
         region <script>
         steps 2 2
-        backward SGD k1: 1/2*mean1[1]
-        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3: 1/2*mean1[3]
-        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step SGD k4
+        clear SGD k4
         backward SGD k5: 1/2*mean1[5]
         """,
     ),
@@ -182,14 +157,12 @@ TRACES = {
         """
         region <script>
         steps 2 2
-        backward SGD k1: 1/2*mean1[1]
-        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3: 1/2*mean1[3]
-        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step SGD k4
+        clear SGD k4
         backward SGD k5: 1/2*mean1[5]
         """,
     ),
@@ -208,14 +181,12 @@ TRACES = {
         """
         region <script>
         steps 2 2
-        backward SGD k1: 1/2*mean1[1]
-        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3: 1/2*mean1[3]
-        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step SGD k4
+        clear SGD k4
         backward SGD k5: 1/2*mean1[5]
         """,
     ),
@@ -233,16 +204,12 @@ TRACES = {
         """
         region <script>
         steps 3 3
-        clear    SGD k0: 0
-        backward SGD k1: 1/3*mean1[1]
-        backward SGD k2: 1/3*mean1[1] + 1/3*mean1[2]
-        backward SGD k3: 1/3*mean1[1] + 1/3*mean1[2] + 1/3*mean1[3]
-        step     SGD k3: 1/3*mean1[1] + 1/3*mean1[2] + 1/3*mean1[3]
-        clear    SGD k3: 1/3*mean1[1] + 1/3*mean1[2] + 1/3*mean1[3]
-        backward SGD k4: 1/3*mean1[4]
-        backward SGD k5: 1/3*mean1[4] + 1/3*mean1[5]
-        backward SGD k6: 1/3*mean1[4] + 1/3*mean1[5] + 1/3*mean1[6]
-        step     SGD k6: 1/3*mean1[4] + 1/3*mean1[5] + 1/3*mean1[6]
+        clear SGD k0: 0
+        backward SGD k1-k3: 1/3*mean1[1] + 1/3*mean1[2] + 1/3*mean1[3]
+        step SGD k3
+        clear SGD k3
+        backward SGD k4-k6: 1/3*mean1[4] + 1/3*mean1[5] + 1/3*mean1[6]
+        step SGD k6
         """,
     ),
     "division of the gradient after the loop": (
@@ -260,16 +227,14 @@ TRACES = {
         """
         region <script>
         steps 2 2
-        clear    SGD k0: 0
-        backward SGD k1: 1*mean1[1]
-        backward SGD k2: 1*mean1[1] + 1*mean1[2]
-        scale    SGD k2 /: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3: 1*mean1[3]
-        backward SGD k4: 1*mean1[3] + 1*mean1[4]
-        scale    SGD k4 /: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        clear SGD k0: 0
+        backward SGD k1-k2: 1*mean1[1] + 1*mean1[2]
+        scale SGD k2 /: 1/2*mean1[1] + 1/2*mean1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1*mean1[3] + 1*mean1[4]
+        scale SGD k4 /: 1/2*mean1[3] + 1/2*mean1[4]
+        step SGD k4
         """,
     ),
     "slices of one batch": (
@@ -285,14 +250,12 @@ TRACES = {
         """
         region <script>
         steps 2 2
-        clear    SGD k0: 0
-        backward SGD k1: 1*mean1[1]
-        backward SGD k2: 1*mean1[1] + 1*mean1[2]
-        step     SGD k2: 1*mean1[1] + 1*mean1[2]
-        clear    SGD k2: 1*mean1[1] + 1*mean1[2]
-        backward SGD k3: 1*mean1[3]
-        backward SGD k4: 1*mean1[3] + 1*mean1[4]
-        step     SGD k4: 1*mean1[3] + 1*mean1[4]
+        clear SGD k0: 0
+        backward SGD k1-k2: 1*mean1[1] + 1*mean1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1*mean1[3] + 1*mean1[4]
+        step SGD k4
         """,
     ),
     "a sum over the slices of one batch": (
@@ -308,14 +271,12 @@ TRACES = {
         """
         region <script>
         steps 2 2
-        clear    SGD k0: 0
-        backward SGD k1: 1/8*sum1[1]
-        backward SGD k2: 1/8*sum1[1] + 1/8*sum1[2]
-        step     SGD k2: 1/8*sum1[1] + 1/8*sum1[2]
-        clear    SGD k2: 1/8*sum1[1] + 1/8*sum1[2]
-        backward SGD k3: 1/8*sum1[3]
-        backward SGD k4: 1/8*sum1[3] + 1/8*sum1[4]
-        step     SGD k4: 1/8*sum1[3] + 1/8*sum1[4]
+        clear SGD k0: 0
+        backward SGD k1-k2: 1/8*sum1[1] + 1/8*sum1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1/8*sum1[3] + 1/8*sum1[4]
+        step SGD k4
         """,
     ),
     "collect, then loop": (
@@ -335,14 +296,12 @@ TRACES = {
         """
         region <script>
         steps 2 2
-        backward SGD k1: 1/2*mean1[1]
-        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3: 1/2*mean1[3]
-        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step SGD k4
+        clear SGD k4
         """,
     ),
     "a generator of windows": (
@@ -365,14 +324,12 @@ TRACES = {
         """
         region <script>
         steps 2 2
-        backward SGD k1: 1/2*mean1[1]
-        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3: 1/2*mean1[3]
-        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step SGD k4
+        clear SGD k4
         """,
     ),
     "early exit by continue": (
@@ -388,14 +345,12 @@ TRACES = {
         """
         region <script>
         steps 2 2
-        backward SGD k1: 1/2*mean1[1]
-        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3: 1/2*mean1[3]
-        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step SGD k4
+        clear SGD k4
         backward SGD k5: 1/2*mean1[5]
         """,
     ),
@@ -412,14 +367,12 @@ TRACES = {
         """
         region <script>
         steps 2 2
-        backward SGD k1: 1/2*mean1[1]
-        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3: 1/2*mean1[3]
-        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step SGD k4
+        clear SGD k4
         backward SGD k5: 1/2*mean1[5]
         """,
     ),
@@ -439,14 +392,12 @@ TRACES = {
         """
         region <script>
         steps 2 2
-        backward SGD k1: (1/7, 1/60, 1/19, ?)*sum1[1]
-        backward SGD k2: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
-        step     SGD k2: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
-        clear    SGD k2: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
-        backward SGD k3: (1/10, 1/36, 1/38, 1/14)*sum1[3]
-        backward SGD k4: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
-        step     SGD k4: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
-        clear    SGD k4: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
+        backward SGD k1-k2: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
+        step SGD k4
+        clear SGD k4
         """,
     ),
     "right token weights, counted on the way": (
@@ -467,18 +418,16 @@ TRACES = {
         """
         region <script>
         steps 2 2
-        backward SGD k1: 1*sum1[1]
-        backward SGD k2: 1*sum1[1] + 1*sum1[2]
-        scale    SGD k2 /: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
-        clip     SGD k2 norm: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
-        step     SGD k2: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
-        clear    SGD k2: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
-        backward SGD k3: 1*sum1[3]
-        backward SGD k4: 1*sum1[3] + 1*sum1[4]
-        scale    SGD k4 /: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
-        clip     SGD k4 norm: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
-        step     SGD k4: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
-        clear    SGD k4: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
+        backward SGD k1-k2: 1*sum1[1] + 1*sum1[2]
+        scale SGD k2 /: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
+        clip SGD k2 norm
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1*sum1[3] + 1*sum1[4]
+        scale SGD k4 /: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
+        clip SGD k4 norm
+        step SGD k4
+        clear SGD k4
         backward SGD k5: 1*sum1[5]
         """,
     ),
@@ -502,14 +451,12 @@ TRACES = {
         """
         region <script>
         steps 2 2
-        backward SGD k1: 1/2*mean1[1]
-        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3: 1/2*mean1[3]
-        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step SGD k4
+        clear SGD k4
         """,
     ),
     "chunks by islice": (
@@ -526,17 +473,15 @@ TRACES = {
         """
         region <script>
         steps 2 2
-        backward SGD k1: 1/2*mean1[1]
-        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3: 1/2*mean1[3]
-        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step SGD k4
+        clear SGD k4
         backward SGD k5: 1*mean1[5]
-        step     SGD k5: 1*mean1[5]
-        clear    SGD k5: 1*mean1[5]
+        step SGD k5
+        clear SGD k5
         """,
     ),
     "one call hides all": (
@@ -553,16 +498,14 @@ TRACES = {
         """
         region <script>
         steps 2 2
-        backward SGD k1: 1/2*mean1[1]
-        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clip     SGD k2 norm: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3: 1/2*mean1[3]
-        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clip     SGD k4 norm: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        clip SGD k2 norm
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        clip SGD k4 norm
+        step SGD k4
+        clear SGD k4
         backward SGD k5: 1/2*mean1[5]
         """,
     ),

@@ -32,14 +32,12 @@ TRACES = {
         """
         region train
         steps 2 2
-        backward SGD k1: 1/2*mean1[1]
-        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3: 1/2*mean1[3]
-        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step SGD k4
+        clear SGD k4
         backward SGD k5: 1/2*mean1[5]
         """,
     ),
@@ -61,14 +59,12 @@ TRACES = {
         """
         region train
         steps 2 2
-        backward SGD k1: 1/2*mean1[1]
-        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3: 1/2*mean1[3]
-        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step SGD k4
+        clear SGD k4
         backward SGD k5: 1/2*mean1[5]
         """,
     ),
@@ -108,16 +104,14 @@ TRACES = {
         """
         region train
         steps 2 2
-        backward SGD k1: 1/2*mean1[1]
-        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clip     SGD k2 norm: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3: 1/2*mean1[3]
-        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clip     SGD k4 norm: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        clip SGD k2 norm
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        clip SGD k4 norm
+        step SGD k4
+        clear SGD k4
         backward SGD k5: 1/2*mean1[5]
         """,
     ),
@@ -143,14 +137,12 @@ TRACES = {
         """
         region train
         steps 2 2
-        backward SGD k1: 1/2*mean1[1]
-        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3: 1/2*mean1[3]
-        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step SGD k4
+        clear SGD k4
         backward SGD k5: 1/2*mean1[5]
         """,
     ),
@@ -169,14 +161,12 @@ TRACES = {
         """
         region train
         steps 2 2
-        backward SGD k1: 1/2*mean1[1]
-        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3: 1/2*mean1[3]
-        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step SGD k4
+        clear SGD k4
         backward SGD k5: 1/2*mean1[5]
         """,
     ),
@@ -197,14 +187,12 @@ TRACES = {
         """
         region train
         steps 2 2
-        backward SGD k1: 1/2*mean1[1]
-        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3: 1/2*mean1[3]
-        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step SGD k4
+        clear SGD k4
         """,
     ),
     "try and except around the step": (
@@ -222,14 +210,12 @@ TRACES = {
         """
         region train
         steps 2 2
-        backward SGD k1: 1/2*mean1[1]
-        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3: 1/2*mean1[3]
-        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step SGD k4
+        clear SGD k4
         backward SGD k5: 1/2*mean1[5]
         """,
     ),
@@ -248,22 +234,15 @@ TRACES = {
         """
         region train
         steps 4 4
-        backward SGD k1: 1/4*mean1[1]
-        backward SGD k2: 1/4*mean1[1] + 1/4*mean1[2]
-        backward SGD k3: 1/4*mean1[1] + 1/4*mean1[2] + 1/4*mean1[3]
-        backward SGD k4: 1/4*mean1[1] + 1/4*mean1[2] + 1/4*mean1[3] + 1/4*mean1[4]
-        step     SGD k4: 1/4*mean1[1] + 1/4*mean1[2] + 1/4*mean1[3] + 1/4*mean1[4]
-        clear    SGD k4: 1/4*mean1[1] + 1/4*mean1[2] + 1/4*mean1[3] + 1/4*mean1[4]
-        backward SGD k5: 1/4*mean1[5]
-        backward SGD k6: 1/4*mean1[5] + 1/4*mean1[6]
-        backward SGD k7: 1/4*mean1[5] + 1/4*mean1[6] + 1/4*mean1[7]
-        backward SGD k8: 1/4*mean1[5] + 1/4*mean1[6] + 1/4*mean1[7] + 1/4*mean1[8]
-        step     SGD k8: 1/4*mean1[5] + 1/4*mean1[6] + 1/4*mean1[7] + 1/4*mean1[8]
-        clear    SGD k8: 1/4*mean1[5] + 1/4*mean1[6] + 1/4*mean1[7] + 1/4*mean1[8]
-        backward SGD k9: 1/2*mean1[9]
-        backward SGD k10: 1/2*mean1[9] + 1/2*mean1[10]
-        step     SGD k10: 1/2*mean1[9] + 1/2*mean1[10]
-        clear    SGD k10: 1/2*mean1[9] + 1/2*mean1[10]
+        backward SGD k1-k4: 1/4*mean1[1] + 1/4*mean1[2] + 1/4*mean1[3] + 1/4*mean1[4]
+        step SGD k4
+        clear SGD k4
+        backward SGD k5-k8: 1/4*mean1[5] + 1/4*mean1[6] + 1/4*mean1[7] + 1/4*mean1[8]
+        step SGD k8
+        clear SGD k8
+        backward SGD k9-k10: 1/2*mean1[9] + 1/2*mean1[10]
+        step SGD k10
+        clear SGD k10
         """,
     ),
     "set_to_none by hand": (
@@ -279,14 +258,12 @@ TRACES = {
         """
         region train
         steps 2 2
-        backward SGD k1: 1/2*mean1[1]
-        backward SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        step     SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        clear    SGD k2: 1/2*mean1[1] + 1/2*mean1[2]
-        backward SGD k3: 1/2*mean1[3]
-        backward SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        step     SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
-        clear    SGD k4: 1/2*mean1[3] + 1/2*mean1[4]
+        backward SGD k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step SGD k4
+        clear SGD k4
         backward SGD k5: 1/2*mean1[5]
         """,
     ),
@@ -303,29 +280,29 @@ TRACES = {
         """
         region train
         backward SGD k1: 1*mean1[1] + 1/2*mean2[1]
-        step     SGD k1: 1*mean1[1] + 1/2*mean2[1]
-        clear    SGD k1: 1*mean1[1] + 1/2*mean2[1]
+        step SGD k1
+        clear SGD k1
         backward SGD k2: 1*mean1[2] + 1/2*mean2[2]
-        step     SGD k2: 1*mean1[2] + 1/2*mean2[2]
-        clear    SGD k2: 1*mean1[2] + 1/2*mean2[2]
+        step SGD k2
+        clear SGD k2
         backward SGD k3: 1*mean1[3] + 1/2*mean2[3]
-        step     SGD k3: 1*mean1[3] + 1/2*mean2[3]
-        clear    SGD k3: 1*mean1[3] + 1/2*mean2[3]
+        step SGD k3
+        clear SGD k3
         backward SGD k4: 1*mean1[4] + 1/2*mean2[4]
-        step     SGD k4: 1*mean1[4] + 1/2*mean2[4]
-        clear    SGD k4: 1*mean1[4] + 1/2*mean2[4]
+        step SGD k4
+        clear SGD k4
         backward SGD k5: 1*mean1[5] + 1/2*mean2[5]
-        step     SGD k5: 1*mean1[5] + 1/2*mean2[5]
-        clear    SGD k5: 1*mean1[5] + 1/2*mean2[5]
+        step SGD k5
+        clear SGD k5
         backward SGD k6: 1*mean1[6] + 1/2*mean2[6]
-        step     SGD k6: 1*mean1[6] + 1/2*mean2[6]
-        clear    SGD k6: 1*mean1[6] + 1/2*mean2[6]
+        step SGD k6
+        clear SGD k6
         backward SGD k7: 1*mean1[7] + 1/2*mean2[7]
-        step     SGD k7: 1*mean1[7] + 1/2*mean2[7]
-        clear    SGD k7: 1*mean1[7] + 1/2*mean2[7]
+        step SGD k7
+        clear SGD k7
         backward SGD k8: 1*mean1[8] + 1/2*mean2[8]
-        step     SGD k8: 1*mean1[8] + 1/2*mean2[8]
-        clear    SGD k8: 1*mean1[8] + 1/2*mean2[8]
+        step SGD k8
+        clear SGD k8
         """,
     ),
     "a masked mean by hand": (
@@ -342,14 +319,12 @@ TRACES = {
         """
         region train
         steps 2 2
-        backward SGD k1: (1/4, 1/36, 1/38, ?)*sum1[1]
-        backward SGD k2: (1/4, 1/36, 1/38, ?)*sum1[1] + (1/10, 1/84, ?, ?)*sum1[2]
-        step     SGD k2: (1/4, 1/36, 1/38, ?)*sum1[1] + (1/10, 1/84, ?, ?)*sum1[2]
-        clear    SGD k2: (1/4, 1/36, 1/38, ?)*sum1[1] + (1/10, 1/84, ?, ?)*sum1[2]
-        backward SGD k3: (1/6, 1/48, 1/50, ?)*sum1[3]
-        backward SGD k4: (1/6, 1/48, 1/50, ?)*sum1[3] + (1/14, 1/24, 1/26, 1/28)*sum1[4]
-        step     SGD k4: (1/6, 1/48, 1/50, ?)*sum1[3] + (1/14, 1/24, 1/26, 1/28)*sum1[4]
-        clear    SGD k4: (1/6, 1/48, 1/50, ?)*sum1[3] + (1/14, 1/24, 1/26, 1/28)*sum1[4]
+        backward SGD k1-k2: (1/4, 1/36, 1/38, ?)*sum1[1] + (1/10, 1/84, ?, ?)*sum1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: (1/6, 1/48, 1/50, ?)*sum1[3] + (1/14, 1/24, 1/26, 1/28)*sum1[4]
+        step SGD k4
+        clear SGD k4
         backward SGD k5: (1/8, 1/76, 1/78, 1/80)*sum1[5]
         """,
     ),
@@ -367,29 +342,29 @@ TRACES = {
         """
         region train
         backward SGD k1: 1*mean1[1]
-        step     SGD k1: 1*mean1[1]
-        clear    SGD k1: 1*mean1[1]
+        step SGD k1
+        clear SGD k1
         backward SGD k2: 1*mean1[2]
-        step     SGD k2: 1*mean1[2]
-        clear    SGD k2: 1*mean1[2]
+        step SGD k2
+        clear SGD k2
         backward SGD k3: 1*mean1[3]
-        step     SGD k3: 1*mean1[3]
-        clear    SGD k3: 1*mean1[3]
+        step SGD k3
+        clear SGD k3
         backward SGD k4: 1*mean1[4]
-        step     SGD k4: 1*mean1[4]
-        clear    SGD k4: 1*mean1[4]
+        step SGD k4
+        clear SGD k4
         backward SGD k5: 1*mean1[5]
-        step     SGD k5: 1*mean1[5]
-        clear    SGD k5: 1*mean1[5]
+        step SGD k5
+        clear SGD k5
         backward SGD k6: 1*mean1[6]
-        step     SGD k6: 1*mean1[6]
-        clear    SGD k6: 1*mean1[6]
+        step SGD k6
+        clear SGD k6
         backward SGD k7: 1*mean1[7]
-        step     SGD k7: 1*mean1[7]
-        clear    SGD k7: 1*mean1[7]
+        step SGD k7
+        clear SGD k7
         backward SGD k8: 1*mean1[8]
-        step     SGD k8: 1*mean1[8]
-        clear    SGD k8: 1*mean1[8]
+        step SGD k8
+        clear SGD k8
         """,
     ),
 }
