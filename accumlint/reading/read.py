@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 
 from accumlint.reading import ir
 from accumlint.reading.ast_expressions import UnlikeError
@@ -51,6 +52,16 @@ def read_module(
     return Module(filename, body, syntax, name, lines, contracts)
 
 
+def on_concrete_tree(module: Module) -> Module | None:
+    """The same module with the places and texts that libcst gives: what a repair rewrites is its concrete tree.
+
+    None where libcst refuses the file, or sees other statements in it than `ast` did."""
+    if not isinstance(module.syntax, AstSyntax):
+        return module
+    concrete = module.syntax.concrete
+    return None if concrete is None else replace(module, syntax=concrete)
+
+
 def _read_ast(text: str, tree: ast.Module | None, first_id: ir.NodeId) -> tuple[tuple[ir.Statement, ...], Table] | None:
     """None where `ast` refuses the text, or reads it in another way than libcst: that one knows why, or better."""
     table = Table(first_id)
@@ -64,4 +75,4 @@ def _read_ast(text: str, tree: ast.Module | None, first_id: ir.NodeId) -> tuple[
         return None
 
 
-__all__ = ["ReadError", "read_module"]
+__all__ = ["ReadError", "on_concrete_tree", "read_module"]

@@ -10,6 +10,7 @@ from accumlint.contract.judge import Judged
 from accumlint.contract.verdict import Clause, Violation
 from accumlint.findings import Edit
 from accumlint.reading.program import Module
+from accumlint.reading.read import on_concrete_tree
 from accumlint.repair.boundary import read_window
 from accumlint.repair.counts import Leaf
 from accumlint.repair.deferred import plan_weights
@@ -22,6 +23,8 @@ from accumlint.repair.precount import FP16, plan_precount
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
 from accumlint.semantics.regions import Region
 from accumlint.semantics.values import Site
+
+OTHER_READING = "libcst reads this file otherwise than Python itself"
 
 WEIGHTS = frozenset({Clause.TARGET_WEIGHT, Clause.BATCH_WEIGHT, Clause.PARTIAL_DIVISOR, Clause.UNPROVEN_WEIGHT})
 NEVER = {
@@ -78,9 +81,14 @@ def plan_all(module: Module, judged: Iterable[Judged], strategy: str = AUTO) -> 
     from accumlint.repair.assure import NotAssured, assure_text
 
     found: list[RepairPlan | Unrepairable] = []
-    judged = list(judged)
+    judged = [each for each in judged if each.violations]
+    if not judged:
+        return []
+    concrete = on_concrete_tree(module)
+    if concrete is None:
+        return [Unrepairable(v, OTHER_READING) for each in judged for v in each.violations]
     try:
-        layout = Layout(module)
+        layout = Layout(concrete)
     except (Unplannable, RecursionError):
         return [Unrepairable(v, "the file is too deep for the rewriter") for each in judged for v in each.violations]
     for each in judged:

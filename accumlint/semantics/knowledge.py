@@ -101,7 +101,7 @@ def wanted_length(key: str, use: LoopUse | None, knowledge: Knowledge, *, brings
     window = knowledge.window
     if key.startswith("while@") and use is not None and use.any_backward and not use.direct_backward:
         return min(knowledge.lengths[key], 4)
-    partial = 2 if window > 2 else 1
+    partial = 1 if knowledge.literal_steps == 2 else 2  # an open K is tried as 2 as well: then all windows are whole
     if brings and (use is None or not use.any_backward):
         return 2 * window + partial
     if use is None or not use.any_backward:
