@@ -66,10 +66,13 @@ def test_means_of_unequal_counts(run, folder: Path) -> None:
     done = run("explain", "a.py", fake=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.isascii()
-    for _, count, gets, should, ratio, *_ in rows(done.stdout):
+    original, _, repaired = done.stdout.partition("\n  repaired: window")
+    for _, count, gets, should, ratio, *_ in rows(original):
         assert Fraction(gets) == Fraction(1, 2) / Fraction(count)
         assert Fraction(ratio.rstrip("x")) == Fraction(gets) / Fraction(should)
-    (_, first, _, should, *_), (_, second, *_) = rows(done.stdout)[:2]
+    assert rows(repaired)  # the partial window, which only the repaired loop steps for
+    assert all(gets == should and ratio == "1x" for _, _, gets, should, ratio, *_ in rows(repaired))
+    (_, first, _, should, *_), (_, second, *_) = rows(original)[:2]
     assert Fraction(should) == 1 / (Fraction(first) + Fraction(second))
     assert "each microbatch's mean times 1/2, whatever its count" in done.stdout
     happens = "clip (norm) [line 9] -> step [line 10] -> schedule (sched) [line 11] -> clear [line 12]\n"
