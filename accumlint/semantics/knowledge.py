@@ -72,6 +72,7 @@ class Knowledge:
     steps_paths: dict[str, None] = field(default_factory=dict)  # unknowns that hold the number of steps, in order
     literal_steps: int | None = None
     lengths: dict[str, int] = field(default_factory=dict)
+    whole: bool = False  # the data shall end with a window
     generic: int = 0
     factors: dict[str, None] = field(default_factory=dict)  # unknowns whose value has no meaning
     step_entries: dict[str, None] = field(default_factory=dict)  # regions that do one microbatch a call
@@ -102,6 +103,8 @@ def wanted_length(key: str, use: LoopUse | None, knowledge: Knowledge, *, brings
     if key.startswith("while@") and use is not None and use.any_backward and not use.direct_backward:
         return min(knowledge.lengths[key], 4)
     partial = 1 if knowledge.literal_steps == 2 else 2  # an open K is tried as 2 as well: then all windows are whole
+    if knowledge.whole:
+        partial = 0
     if brings and (use is None or not use.any_backward):
         return 2 * window + partial
     if use is None or not use.any_backward:

@@ -46,7 +46,8 @@ STEPS = (3, 2)
 class Result:
     """What running a region gave: one trace for each value of K on the default path, and the flipped paths.
 
-    `default` are the traces of the default path, for K in `STEPS` (one, if the code has its own K).
+    `default` are the traces of the default path, for K in `STEPS`. If the code has its own K there is one, and after a
+    thorough run another one, of data that end with a window.
     """
 
     region: Region
@@ -100,9 +101,11 @@ def run_region(program: Program, region: Region, *, thorough: bool = False) -> R
         machine, fixed = _settle(program, region, knowledge, {})
         result.default.append(machine.trace)
         settled.append(knowledge)
-        if fixed or machine.trace.stopped or following is None:
+        if machine.trace.stopped or following is None:
             break
-        knowledge = _with_steps(machine, following)
+        if fixed and not thorough:
+            break
+        knowledge = _with_whole_windows(machine) if fixed else _with_steps(machine, following)
     if not result.default[0].stopped:
         forks = [d for d in result.default[0].decisions if d.basis == "default" and (thorough or d.fork)]
         for decision in forks[:FLIPS]:
@@ -145,6 +148,17 @@ def _with_steps(machine: Machine, steps: int) -> Knowledge:
         if knowledge.numbers[path] == knowledge.steps:
             knowledge.numbers[path] = Fraction(steps)
     knowledge.steps = steps
+    for key in knowledge.lengths:
+        wanted = _length_for(machine, key, knowledge)
+        if wanted is not None:
+            knowledge.lengths[key] = wanted
+    return knowledge
+
+
+def _with_whole_windows(machine: Machine) -> Knowledge:
+    """The same for data that end with a window, where the code has its own K: nothing may be left to step for then."""
+    knowledge = deepcopy(machine.knowledge)
+    knowledge.whole = True
     for key in knowledge.lengths:
         wanted = _length_for(machine, key, knowledge)
         if wanted is not None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 
 from accumlint.repair.certificate import Applicability, Check
+from accumlint.repair.confirm import certify_derived
 from tests.mutants.bases import BASES
 from tests.mutants.catalogue import NOT_SAFE_YET, certificate, mutants, source
+from tests.mutants.kinds import KINDS, read, write
 
 pytest.importorskip("torch")
 
@@ -79,3 +82,18 @@ def test_no_mutant_is_called_safe_and_every_right_loop_is(name: str) -> None:
             judged = certificate(name, mutant.source)
             assert judged.applicability is not Applicability.SAFE, (mutant.kind, judged, mutant.source)
             assert judged.missing or judged.disagreement, mutant.kind
+
+
+@pytest.mark.parametrize("steps", [2, 3, 4])
+def test_a_flush_without_a_test_is_not_safe_where_the_code_has_its_own_number_of_steps(steps: int) -> None:
+    """Data that end with a window leave nothing to step for: a run over such data belongs to every proof."""
+    (base,) = (base for base in BASES if base.name == "deferred, flushed after the loop")
+    lines = read(base.text)
+
+    def literal(text: str) -> str:
+        return re.sub(r"\bk\b(?!,)", str(steps), text)
+
+    before = literal(write(KINDS["equal_weights"](list(lines), base)))
+    right, mutant = literal(write(lines)), literal(write(KINDS["flush_unguarded"](list(lines), base)))
+    assert certify_derived(before, right, "train.py").applicability is Applicability.SAFE
+    assert certify_derived(before, mutant, "train.py").applicability is not Applicability.SAFE
