@@ -45,7 +45,8 @@ def _around(lines: list[str], edits: Sequence[Edit]) -> tuple[int, list[str], li
         replace(edit, span=replace(edit.span, line=edit.span.line - above, end_line=edit.span.end_line - above))
         for edit in edits
     ]
-    return above, old, split_lines(edited("\n".join(old), moved))
+    text = "\n".join(old) + "\n"  # each line has its end: an empty last one would be none
+    return above, old, split_lines(edited(text, moved))
 
 
 def _line(number: str, digits: int, text: str, style: str = "") -> Line:
