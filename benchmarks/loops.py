@@ -110,7 +110,7 @@ def main() -> int:
     print(f"{len(seen)} files, {len(timings)} with training loops, {len(per_loop)} loops")
     print(spread("per loop", per_loop, "ms", 1000))
     print(spread("ast.parse of the file", [timing.baseline for timing in timings], "ms", 1000))
-    print(spread("reading (libcst)", [timing.reading for timing in timings], "ms", 1000))
+    print(spread("reading", [timing.reading for timing in timings], "ms", 1000))
     print(spread("interpreter", [timing.running for timing in timings], "ms", 1000))
     print(spread("whole file / ast.parse", [timing.ratio for timing in timings], "x", 1))
     for timing in sorted(timings, key=lambda timing: -timing.per_loop)[: arguments.slowest]:

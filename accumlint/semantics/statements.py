@@ -67,8 +67,8 @@ class Statements(Branches):
         if operator != "+" or not isinstance(old, Opaque) or old.lineage or old.gradient or self.setting_up:
             return
         step = self.as_number(value)
-        if step is None or old.parts is not None or old.path in self.knowledge.numbers:
-            return
+        if step is None or old.parts is not None or old.depth or old.path in self.knowledge.numbers:
+            return  # with a depth it was worked out, only too deeply for its parts to be kept
         self.knowledge.numbers[old.path] = Fraction(0)
         raise Restart
 
