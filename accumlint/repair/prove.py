@@ -84,6 +84,8 @@ def _original_of(result: Result, originals: Iterable[Result]) -> Result | None:
 
 def _paths(result: Result) -> Iterator[tuple[list[Trace], str]]:
     yield result.default, ""
+    if result.whole:
+        yield result.whole, "the data end with a window"
     keys = [d for d in result.default[0].decisions if d.basis == "default"][:FLIPS]
     for decision, traces in zip(keys, result.flipped, strict=False):
         yield traces, f"`{decision.key}` is {not decision.answer}"

@@ -46,13 +46,14 @@ STEPS = (3, 2)
 class Result:
     """What running a region gave: one trace for each value of K on the default path, and the flipped paths.
 
-    `default` are the traces of the default path, for K in `STEPS`. If the code has its own K there is one, and after a
-    thorough run another one, of data that end with a window.
+    `default` are the traces of the default path, for K in `STEPS` (one, if the code has its own K). For such code a
+    thorough run adds one of data that end with a window: `whole`.
     """
 
     region: Region
     default: list[Trace] = field(default_factory=list)
     flipped: list[list[Trace]] = field(default_factory=list)
+    whole: list[Trace] = field(default_factory=list)
 
     @property
     def stopped(self) -> str:
@@ -101,11 +102,11 @@ def run_region(program: Program, region: Region, *, thorough: bool = False) -> R
         machine, fixed = _settle(program, region, knowledge, {})
         result.default.append(machine.trace)
         settled.append(knowledge)
-        if machine.trace.stopped or following is None:
+        if fixed and thorough and not machine.trace.stopped:
+            result.whole.append(_settle(program, region, _with_whole_windows(machine), {})[0].trace)
+        if fixed or machine.trace.stopped or following is None:
             break
-        if fixed and not thorough:
-            break
-        knowledge = _with_whole_windows(machine) if fixed else _with_steps(machine, following)
+        knowledge = _with_steps(machine, following)
     if not result.default[0].stopped:
         forks = [d for d in result.default[0].decisions if d.basis == "default" and (thorough or d.fork)]
         for decision in forks[:FLIPS]:
