@@ -98,6 +98,7 @@ class Project:
     _names: dict[str, tuple[frozenset[str], str]] = field(default_factory=dict)
     _answers: dict[tuple[object, ...], tuple[object, Footprint]] = field(default_factory=dict)
     _followed: set[Path] = field(default_factory=set)
+    _summaries: dict[tuple[str, object], object] = field(default_factory=dict)
     _count: int = 0
 
     def begin(self) -> None:
@@ -105,6 +106,14 @@ class Project:
         self._followed = set()
         if len(self._modules) > MODULES:
             self._modules.clear()
+            self._summaries.clear()
+
+    def summary(self, module: Module, make: Callable[[Module], T]) -> T:
+        """What `make` says of a followed module, which must depend on the module alone: made once a run."""
+        key = (module.filename, make)
+        if key not in self._summaries:
+            self._summaries[key] = make(module)
+        return self._summaries[key]  # type: ignore[return-value]
 
     def imports_training(self, filename: str, data: bytes) -> bool:
         """Whether a file (its bytes) imports a module of the project that holds a backward."""

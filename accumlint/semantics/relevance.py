@@ -62,13 +62,14 @@ class Relevance:
             self._kept.append(block)
         return known
 
-    def extend(self, body: tuple[ir.Statement, ...]) -> None:
-        """Add the functions of another module that is followed; a module that was added before adds nothing."""
+    def extend(self, body: tuple[ir.Statement, ...], functions: Iterable[ir.Function] | None = None) -> None:
+        """Add the functions of another module that is followed (`functions`, if they are known); a module that was
+        added before adds nothing."""
         if id(body) in self._added:
             return
         self._added.add(id(body))
         self._kept.append(body)
-        for node in walk(body):
+        for node in walk(body) if functions is None else functions:
             if isinstance(node, ir.Function):
                 self.functions.setdefault(node.name, []).append(node)
         self._words.clear()

@@ -1,0 +1,136 @@
+"""The outline of a module: what its text says about who calls whom and where a backward is, before anything is run.
+
+It depends on the module alone, so a module that many files follow is outlined once a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from accumlint.reading import ir
+from accumlint.reading.program import Module
+from accumlint.reading.walk import children, walk
+from accumlint.semantics.relevance import called_name, followed_name, nodes_of
+
+BACKWARDS = frozenset({"backward", "manual_backward"})
+STEPPERS = frozenset({"loss_scaler"})
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class OutlinedFunction:
+    """A function, the class and the function it is defined in, the backwards in it, and the names it may call."""
+
+    function: ir.Function
+    owner: ir.Class | None
+    outer: ir.Function | None
+    backwards: frozenset[ir.NodeId]
+    calls: frozenset[str]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Outline:
+    """What regions are found from.
+
+    `aliases` are (name, function) where a value is given another name, `imports` the dotted targets of all imports,
+    `definitions` all functions, those that are no candidates too; `script_calls` are the names that loops of the
+    script itself call.
+    """
+
+    functions: tuple[OutlinedFunction, ...]
+    aliases: tuple[tuple[str, str], ...]
+    imports: tuple[str, ...]
+    definitions: tuple[ir.Function, ...]
+    script_backwards: frozenset[ir.NodeId]
+    script_calls: frozenset[str]
+
+
+def outline_of(module: Module) -> Outline:
+    """The outline of a module."""
+    aliases: list[tuple[str, str]] = []
+    imports: list[str] = []
+    definitions: list[ir.Function] = []
+    for node in walk(module.body):
+        if isinstance(node, ir.Assign):
+            aliases += _aliases(node)
+        elif isinstance(node, ir.Import):
+            imports += [target for _, target in node.bindings]
+        elif isinstance(node, ir.Function):
+            definitions.append(node)
+    return Outline(
+        tuple(_functions(module.body)),
+        tuple(aliases),
+        tuple(dict.fromkeys(imports)),
+        tuple(definitions),
+        frozenset(_script_backwards(module.body)),
+        frozenset(_script_calls(module.body)),
+    )
+
+
+def _aliases(node: ir.Assign) -> list[tuple[str, str]]:
+    """(name, value) where something is given another name: `self.run = self._run`, `step = partial(f, ...)`."""
+    names = [name for value in _alternatives(node.value) if (name := _last_name(value))]
+    targets = [_last_name(target) for target in node.targets] if names else []
+    return [(target, name) for target in targets for name in names if target and target != name]
+
+
+def _alternatives(value: ir.Expression) -> list[ir.Expression]:
+    """What a value may be: either side of a conditional, what a call (`partial`, `torch.compile`) is given first."""
+    if isinstance(value, ir.Conditional):
+        return [*_alternatives(value.body), *_alternatives(value.orelse)]
+    if isinstance(value, ir.Call):
+        return [value.arguments[0].value] if value.arguments else []
+    return [value]
+
+
+def _last_name(value: ir.Expression) -> str:
+    if isinstance(value, ir.Attribute):
+        return value.name
+    return value.id if isinstance(value, ir.Name) else ""
+
+
+def _functions(
+    body: tuple[ir.Statement, ...], owner: ir.Class | None = None, outer: ir.Function | None = None
+) -> Iterator[OutlinedFunction]:
+    for statement in body:
+        for node in _definitions(statement):
+            if isinstance(node, ir.Class):
+                yield from _functions(node.body, node, outer)
+            else:
+                calls = [n for n in walk(node.body) if isinstance(n, ir.Call)]
+                backwards = frozenset(call.node for call in calls if _is_backward(call))
+                yield OutlinedFunction(node, owner, outer, backwards, frozenset(map(followed_name, calls)))
+                yield from _functions(node.body, owner, node)
+
+
+def _definitions(statement: ir.Statement) -> Iterator[ir.Function | ir.Class]:
+    """Functions and classes that a statement defines, directly or in its blocks."""
+    if isinstance(statement, ir.Function | ir.Class):
+        yield statement
+        return
+    for part in children(statement):
+        if isinstance(part, ir.Statement):
+            yield from _definitions(part)
+
+
+def _script_backwards(body: tuple[ir.Statement, ...]) -> Iterator[ir.NodeId]:
+    for statement in body:
+        for node in nodes_of(statement):
+            if isinstance(node, ir.Call) and _is_backward(node):
+                yield node.node
+
+
+def _script_calls(body: tuple[ir.Statement, ...]) -> Iterator[str]:
+    for statement in body:
+        for loop in nodes_of(statement):
+            if isinstance(loop, ir.For | ir.While):
+                yield from (followed_name(n) for n in walk(loop.body, into_scopes=False) if isinstance(n, ir.Call))
+
+
+def _is_backward(call: ir.Call) -> bool:
+    return called_name(call) in BACKWARDS or _hides_backward(call)
+
+
+def _hides_backward(call: ir.Call) -> bool:
+    """A call of a stepper, which runs backward, clip and step inside (MAE, timm)."""
+    return called_name(call) in STEPPERS or any(a.keyword in ("update_grad", "need_update") for a in call.arguments)
