@@ -171,11 +171,15 @@ class Project:
                 continue
             name = ".".join(rest[length:])
             if name and path.name == "__init__.py" and depth < REEXPORTS:
-                found = self._passed_on(path, rest[length], depth)
+                found = self._passed_on_once(path, rest[length], depth)
                 if found is not None:
                     return found[0], ".".join([found[1], *rest[length + 1 :]]).strip(".")
             return path, name
         return None, ""
+
+    def _passed_on_once(self, package: Path, name: str, depth: int) -> tuple[Path, str] | None:
+        """Each name is looked for once: packages that import each other by `*` would be walked on every way there is."""
+        return self._once(("passed on", package, name, depth), lambda: self._passed_on(package, name, depth))
 
     def _passed_on(self, package: Path, name: str, depth: int) -> tuple[Path, str] | None:
         """Where a name comes from that a package's `__init__` imports, by name or by `*`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 RANKS = re.compile(
     r"\bDistributedDataParallel\b|\bDDP\b|\bFullyShardedDataParallel\b|\bFSDP\b|\bfully_shard\b|torch\.distributed"
@@ -11,5 +12,6 @@ RANKS = re.compile(
 )
 
 
+@lru_cache(maxsize=4)
 def text_has_ranks(text: str) -> bool:
     return RANKS.search(text) is not None

@@ -103,3 +103,27 @@ def test_a_followed_file_is_read_once_for_all_that_import_it(tmp_path: Path, wor
     assert work["followed"] == 1
     assert work["ast"] == 6
     assert work["libcst"] == 0
+
+
+def test_packages_that_import_each_other_whole_are_followed_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each way through the packages was walked once: nine packages are thousands of ways, torch's are millions."""
+    names = [f"p{number}" for number in range(9)]
+    (tmp_path / "setup.py").write_text("")
+    for name in names:
+        (tmp_path / name).mkdir()
+        text = "".join(f"from {other}.gone import *\n" for other in names)
+        (tmp_path / name / "__init__.py").write_text(text + "# backward\n")
+    path = tmp_path / "train.py"
+    path.write_text("".join(f"from {name} import loss_of\n" for name in names) + LOOP.replace(", loss_of)", ")"))
+    walked: Counter[str] = Counter()
+    real = Project._passed_on
+
+    def counted(self: Project, package: Path, name: str, depth: int) -> Any:
+        walked["packages"] += 1
+        return real(self, package, name, depth)
+
+    monkeypatch.setattr(Project, "_passed_on", counted)
+    assert "ACC304" in check(path)
+    assert 9 <= walked["packages"] < 500
