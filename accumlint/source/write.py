@@ -28,10 +28,10 @@ def write_atomically(path: str | Path, data: bytes, expected: bytes | None = Non
     target = os.path.realpath(path)
     try:
         old = _read_old(target)
+        if old == data:
+            return False  # two runs at once may want the same
         if expected is not None and old is not None and old != expected:
             raise WriteError(path, "was changed by someone else in the meantime; it is left as it is")
-        if old == data:
-            return False
         _replace(target, data, os.stat(target) if old is not None else None)
     except OSError as error:
         raise WriteError(path, f"cannot be written: {error.strerror or error}") from error

@@ -131,6 +131,12 @@ def test_a_file_that_was_saved_meanwhile_is_left_alone(tmp_path: Path) -> None:
     assert write_atomically(path, NEW, expected=OLD) is True
 
 
+def test_a_file_that_someone_else_wrote_just_so_is_right(tmp_path: Path) -> None:
+    path = _file(tmp_path)
+    path.write_bytes(NEW)
+    assert write_atomically(path, NEW, expected=OLD) is False
+
+
 def _failing(real: Callable[..., Any], at: int, error: BaseException, calls: list[int]) -> Callable[..., Any]:
     def fail(*args: Any, **kwargs: Any) -> Any:
         calls.append(1)
