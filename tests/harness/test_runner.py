@@ -96,6 +96,36 @@ def test_the_fence(runner, body):
     assert runner.run(job(body)).status is Status.RAISED
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX calls")
+@pytest.mark.parametrize(
+    "call",
+    [
+        "torch.os.open('made', 0o101)",
+        "torch.sys.modules['io'].open('made', 'w')",
+        "torch.os.mkdir('made')",
+        "torch.os.symlink('kept', 'made')",
+        "torch.os.rename('kept', 'made')",
+        "torch.os.unlink('kept')",
+        "torch.os.truncate('kept', 0)",
+        "torch.os.chmod('kept', 0)",
+        "torch.os.fork()",
+        "torch.os.kill(torch.os.getpid(), 0)",
+        "torch.os.posix_spawn('/bin/true', ['true'], {})",
+        "torch.os.execv('/bin/true', ['true'])",
+        "torch.sys.modules['ctypes'].CDLL(None)",
+    ],
+)
+def test_no_way_around_the_fence(runner, tmp_path, call):
+    """With absolute paths: the worker has a folder of its own."""
+    (tmp_path / "kept").write_text("x")
+    absolute = call.replace("'kept", f"'{tmp_path}/kept").replace("'made", f"'{tmp_path}/made")
+    result = runner.run(job(f"{absolute}\nreturn {{}}"))
+    assert (result.status, result.error_type) == (Status.RAISED, "PermissionError")
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    assert (tmp_path / "kept").read_text() == "x"
+    assert (tmp_path / "kept").stat().st_mode & 0o200
+
+
 def test_allowed_imports(runner):
     body = "import math\nimport torch.nn.functional as F\nfrom contextlib import nullcontext\nreturn {'x': math.pi}"
     assert runner.run(job(body)).ok

@@ -57,14 +57,22 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def accumlint(folder: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+COMMAND = "import sys; from accumlint.cli.main import run; sys.exit(run(sys.argv[1:]))"
+FLAKE8 = "import sys; from flake8.main.cli import main; sys.exit(main(sys.argv[1:]))"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def installed(*arguments: str, code: str = COMMAND) -> list[str]:
     """The command as it is installed: the current folder is not on its path."""
-    code = "import sys; from accumlint.cli.main import run; sys.exit(run(sys.argv[1:]))"
-    command = [sys.executable, "-P", "-c", code, *arguments] if sys.version_info >= (3, 11) else []
-    command = command or [sys.executable, "-c", f"import sys; sys.path.pop(0); {code}", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    if sys.version_info >= (3, 11):
+        return [sys.executable, "-P", "-c", code, *arguments]
+    return [sys.executable, "-c", f"import sys; sys.path.pop(0); {code}", *arguments]
+
+
+def accumlint(folder: Path, *arguments: str, code: str = COMMAND) -> subprocess.CompletedProcess[str]:
+    command = installed(*arguments, code=code)
     return subprocess.run(
-        command, cwd=folder, env=environment, input=stdin, capture_output=True, text=True, check=False, timeout=300
+        command, cwd=folder, env=ENVIRONMENT, input="", capture_output=True, text=True, check=False, timeout=300
     )
 
 
@@ -81,7 +89,15 @@ def test_every_line_has_its_tests() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("check", "."), ("check", "--fix", "."), ("check", "--diff", "."), ("explain", "train.py"), ("trace", "train.py")],
+    [
+        ("check", "."),
+        ("check", "--fix", "."),
+        ("check", "--fix", "--unsafe-fixes", "."),
+        ("check", "--diff", "."),
+        ("check", "--add-noqa", "."),
+        ("explain", "train.py"),
+        ("trace", "train.py"),
+    ],
     ids=" ".join,
 )
 def test_nothing_of_the_user_is_imported_or_run(project: Path, arguments: tuple[str, ...]) -> None:
@@ -91,8 +107,21 @@ def test_nothing_of_the_user_is_imported_or_run(project: Path, arguments: tuple[
     assert not (project / "ran").exists()
 
 
+def test_what_is_imported_of_the_project_is_noticed(project: Path) -> None:
+    """The files betray it: else no test of this page says anything."""
+    accumlint(project, code="import sys; sys.path.insert(0, '.'); import evil")
+    assert (project / "ran").exists()
+
+
+def test_flake8_with_the_plugin_runs_nothing_of_the_user(project: Path) -> None:
+    pytest.importorskip("flake8")
+    done = accumlint(project, "--isolated", "-j", "1", "--select", "ACC", ".", code=FLAKE8)
+    assert "ACC304" in done.stdout, done.stderr
+    assert not (project / "ran").exists()
+
+
 def test_the_server_imports_and_runs_nothing_of_the_user(project: Path) -> None:
-    pytest.importorskip("accumlint.server.work")
+    pytest.importorskip("pygls")
     uri = (project / "train.py").as_uri()
     opened = {"textDocument": {"uri": uri, "languageId": "python", "version": 1, "text": TRAIN}}
     messages = [
@@ -104,14 +133,26 @@ def test_the_server_imports_and_runs_nothing_of_the_user(project: Path) -> None:
         },
         {"jsonrpc": "2.0", "method": "initialized", "params": {}},
         {"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": opened},
-        {"jsonrpc": "2.0", "id": 2, "method": "shutdown"},
-        {"jsonrpc": "2.0", "method": "exit"},
     ]
-    texts = [json.dumps(message) for message in messages]
-    done = accumlint(project, "server", stdin="".join(f"Content-Length: {len(t)}\r\n\r\n{t}" for t in texts))
-    if "pip install" in done.stderr:
-        pytest.skip("pygls is not installed")
-    assert '"id": 1' in done.stdout or '"id":1' in done.stdout
+    ending = [{"jsonrpc": "2.0", "id": 2, "method": "shutdown"}, {"jsonrpc": "2.0", "method": "exit"}]
+
+    def packed(each: dict[str, object]) -> bytes:
+        text = json.dumps(each).encode()
+        return b"Content-Length: %d\r\n\r\n%s" % (len(text), text)
+
+    said = b""
+    with subprocess.Popen(
+        installed("server"), cwd=project, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(b"".join(map(packed, messages)))
+        server.stdin.flush()
+        while b"ACC304" not in said and (piece := server.stdout.read1()):
+            said += piece  # until the text was checked; a server that says nothing more has ended
+        server.stdin.write(b"".join(map(packed, ending)))
+    assert b"publishDiagnostics" in said
+    assert b"ACC304" in said
     assert not (project / "ran").exists()
 
 
