@@ -33,20 +33,18 @@ def diff(before: str, after: str) -> str:
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
 
-def all_golden() -> dict[str, str]:
-    """{file name: text} for all cases."""
-    found: dict[str, str] = {}
-    for path in CASES:
-        found[f"{path.stem}.diff"] = usual = golden(path, "auto")
-        other = golden(path, "precount")
-        if other != usual and other.startswith("---"):
-            found[f"{path.stem}.precount.diff"] = other
+def golden_files(path: Path) -> dict[str, str]:
+    """{file name: text} for a case."""
+    usual, other = golden(path, "auto"), golden(path, "precount")
+    found = {f"{path.stem}.diff": usual}
+    if other != usual and other.startswith("---"):
+        found[f"{path.stem}.precount.diff"] = other
     return found
 
 
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
-    wanted = all_golden()
+    wanted = {name: text for path in CASES for name, text in golden_files(path).items()}
     for old in FOLDER.glob("*.diff"):
         if old.name not in wanted:
             old.unlink()

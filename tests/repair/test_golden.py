@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from golden_repairs import CASES, FOLDER, all_golden
+from pathlib import Path
+
+import pytest
+from golden_repairs import CASES, FOLDER, golden_files
 
 
-def test_each_case_is_repaired_as_reviewed() -> None:
-    wanted = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.diff")}
-    found = all_golden()
-    assert len(found) >= len(CASES)
-    assert found.keys() == wanted.keys()
-    changed = [name for name, text in found.items() if text != wanted[name]]
-    assert not changed, found[changed[0]]
+@pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
+def test_each_case_is_repaired_as_reviewed(case: Path) -> None:
+    wanted = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob(f"{case.stem}.*")}
+    assert golden_files(case) == wanted
+
+
+def test_nothing_is_reviewed_that_is_no_case() -> None:
+    assert {path.name.partition(".")[0] for path in FOLDER.glob("*.diff")} == {path.stem for path in CASES}
