@@ -178,7 +178,7 @@ class Project:
         return None, ""
 
     def _passed_on_once(self, package: Path, name: str, depth: int) -> tuple[Path, str] | None:
-        """Each name is looked for once: packages that import each other by `*` would be walked on every way there is."""
+        """Each name is looked for once, not once on every way through packages that import each other by `*`."""
         return self._once(("passed on", package, name, depth), lambda: self._passed_on(package, name, depth))
 
     def _passed_on(self, package: Path, name: str, depth: int) -> tuple[Path, str] | None:
