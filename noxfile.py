@@ -1,7 +1,7 @@
 """Test sessions on every Python that is installed: `nox`, or `nox -s core-3.12`, `nox -s without_torch`.
 
-The full suite, with torch, is the README's test command. Apart from `frameworks`, these sessions install no torch; what
-needs it is skipped.
+The full suite, with torch, is the README's test command. Apart from `frameworks` and `release-3.11`, these sessions
+install no torch; what needs it is skipped.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ import nox
 
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 CORE = ("tests/source", "tests/apis", "tests/cases", "tests/report", "tests/rules", "tests/cli", "tests/api")
-NEEDED = ("pytest>=8", "pytest-xdist>=3.5", "hypothesis>=6.100", "jsonschema>=4.20", "pyyaml>=6")
+NEEDED = (
+    "pytest>=8", "pytest-xdist>=3.5", "hypothesis>=6.100", "hypothesmith>=0.3.3", "jsonschema>=4.20", "pyyaml>=6",
+)  # fmt: skip
+OLDEST = ("click==8.1.0", "libcst==1.5.0", "pathspec==0.12.0", "rich==13.0.0")
+RELEASED = {
+    "3.10": (*OLDEST, "flake8==6.0.0", "pygls==2.0.0"),
+    "3.11": ("flake8", "pygls", "torch", "numpy", "-c", "constraints.txt"),
+    "3.13": ("click", "libcst", "pathspec", "rich", "flake8", "pygls", "--upgrade"),
+}
+"""What a release is tried with: the oldest of all, the newest of all, and the torch of constraints.txt."""
 
 nox.options.sessions = ("core", "without_torch", "oldest")
 nox.options.default_venv_backend = "venv"
@@ -46,7 +55,7 @@ def without_torch(session: nox.Session) -> None:
 @nox.session(python="3.10")
 def oldest(session: nox.Session) -> None:
     """The command line's tests with the oldest releases that pyproject.toml allows."""
-    session.install("-e", ".", *NEEDED, "click==8.1.0", "libcst==1.5.0", "pathspec==0.12.0", "rich==13.0.0")
+    session.install("-e", ".", *NEEDED, *OLDEST)
     session.run("pytest", *(session.posargs or present("tests/source", "tests/cases", "tests/report", "tests/cli")))
 
 
@@ -76,3 +85,28 @@ def wheel(session: nox.Session) -> None:
     samples = Path("samples").resolve()
     session.chdir(folder)
     session.run("accumlint", "check", "--isolated", "--exit-zero", "--statistics", str(samples))
+
+
+@nox.session(python=tuple(RELEASED))
+def release(session: nox.Session) -> None:
+    """What would be uploaded: the wheel that is built from the sdist, under the tests that the sdist holds."""
+    session.install("build")
+    folder = Path(session.create_tmp()).resolve()
+    for name in ("dist", "unpacked", "path"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    session.run("python", "-m", "build", "--outdir", str(folder / "dist"))
+    (sdist,), (built,) = (folder / "dist").glob("*.tar.gz"), (folder / "dist").glob("*.whl")
+    shutil.unpack_archive(sdist, folder / "unpacked")
+    (root,) = (folder / "unpacked").iterdir()
+    assert isinstance(session.python, str)
+    session.install(*NEEDED, *RELEASED[session.python])
+    session.install("--force-reinstall", "--no-deps", str(built))
+    # The tests import each other as `tests.NAME`; the folder of the sdist itself would hide the wheel.
+    (folder / "path").mkdir()
+    (folder / "path" / "tests").symlink_to(root / "tests", target_is_directory=True)
+    session.chdir(root)
+    environment = {"PYTHONPATH": str(folder / "path"), "PYTHONSAFEPATH": "1"}
+    where = "import accumlint, sys; print(accumlint.__file__); sys.exit('site-packages' not in accumlint.__file__)"
+    session.run("python", "-I", "-c", where)
+    session.run("pip", "list")
+    session.run("pytest", *(session.posargs or ("tests",)), env=environment)
