@@ -48,7 +48,7 @@ ITERATIONS = {
     "pieces",
     "split",
 }
-WINDOWS = {"size", "ends"}
+WINDOWS = {"size", "ends", "last"}
 WORDS = {"Clip": CLIPS, "Reduce": REDUCTIONS, "Iterate": ITERATIONS}
 
 

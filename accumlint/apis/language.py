@@ -76,8 +76,8 @@ class Part:
 class Window:
     """The window that a framework is in while it calls the user's method, known only there.
 
-    `what` is "size", the number of its microbatches, fewer than `every` at the end of the loader, or "ends", whether
-    this microbatch is its last.
+    `what` is "size", the number of its microbatches, fewer than `every` at the end of the loader, "ends", whether this
+    microbatch is its last, or "last", whether it is the last of the loader.
     """
 
     every: Operand
@@ -446,6 +446,15 @@ class Forget:
 
 
 @dataclass(frozen=True, slots=True)
+class Hook:
+    """The framework calls a method of the user's with one argument, if the receiver's class has it."""
+
+    method: str
+    argument: Operand
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Exempt:
     """The call shows that the region does something else than accumulate, so that it is not judged."""
 
@@ -482,6 +491,7 @@ Effect: TypeAlias = (
     | RankDivisor
     | NoGrad
     | SetMode
+    | Hook
     | Exempt
     | Forget
 )

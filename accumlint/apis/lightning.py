@@ -12,6 +12,7 @@ from accumlint.apis.language import (
     Clear,
     Clip,
     Const,
+    Hook,
     Is,
     Make,
     Microstep,
@@ -22,6 +23,7 @@ from accumlint.apis.language import (
     Row,
     SetSync,
     Step,
+    Window,
 )
 
 MODULE = "lightning.pytorch.LightningModule"
@@ -58,7 +60,7 @@ ROWS = (
         f"{MODULE}.training_step.__return__",
         "value",
         "lightning 2.6.6, pytorch/loops/optimization/automatic.py:81-83, 172-192, 220-222, 329; "
-        "pytorch/loops/training_epoch_loop.py:438-454",
+        "pytorch/loops/training_epoch_loop.py:438-454; pytorch/plugins/precision/precision.py:77-113",
         (
             Microstep(
                 Attr("accumulate_grad_batches"),
@@ -67,6 +69,7 @@ ROWS = (
                 when=(AUTOMATIC,),
             ),
             Backward(Arg("value"), divided_by=Attr("accumulate_grad_batches"), when=(AUTOMATIC,)),
+            Hook("on_before_optimizer_step", Receiver(), when=(AUTOMATIC, BOUNDARY)),
             Clip(
                 Receiver(),
                 kind="norm",
@@ -165,6 +168,8 @@ CLASSES = (
             ("should_step", Const(True)),
             ("trainer", Receiver()),
             ("world_size", Ranks()),
+            ("param_groups", Receiver()),  # what hooks get as `optimizer` under automatic optimization
+            ("is_last_batch", Window(Const(1), "last")),
         ),
         aliases=("lightning.LightningModule",),
     ),

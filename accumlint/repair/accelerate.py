@@ -12,7 +12,7 @@ from accumlint.contract.verdict import Clause
 from accumlint.reading import ir
 from accumlint.reading.walk import walk
 from accumlint.repair.averaging import Averaging, bound_name
-from accumlint.repair.boundary import Window
+from accumlint.repair.boundary import Window, is_trainer_step
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
 from accumlint.semantics.trace import Event
 
@@ -43,6 +43,8 @@ def accelerate_averaging(window: Window, event: Event) -> Averaging:
         f"{accelerator}.sync_gradients" if gated is not None else "",
         _guard(layout, accelerator),
         "" if torch else "import torch",
+        f"{accelerator}.gradient_accumulation_steps" if gated is not None else "",
+        f"{accelerator}.gradient_accumulation_steps" if divides else "",
     )
 
 
@@ -82,6 +84,8 @@ def _guard(layout: Layout, accelerator: str) -> str:
 
 def _accumulating(window: Window) -> ir.Expression | None:
     """The accelerator of `with accelerator.accumulate(model):` around the backward."""
+    if is_trainer_step(window) and isinstance(window.backward.function, ir.Attribute):
+        return window.backward.function.value
     for parent in window.layout.parents(window.statement):
         if isinstance(parent, ir.Function):
             break

@@ -7,6 +7,7 @@ way that is no plain operation on the batch means that the count is not known ah
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 
 from accumlint.reading import ir
@@ -14,6 +15,9 @@ from accumlint.reading.walk import walk
 from accumlint.repair.flow import statements_before
 from accumlint.repair.rewrite import Layout, Unplannable
 
+MOVERS = re.compile(
+    r"_?((batch|move|send|put|recursive|data|tensors?|inputs?|dict)_)*to_?(the_)?(device|cuda|gpu)", re.I
+)
 MOVES = frozenset({"to", "cuda", "cpu", "contiguous", "detach", "pin_memory"})
 PURE = MOVES | {
     "view", "reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute", "long", "int", "float", "bool",
@@ -80,11 +84,11 @@ class _Ahead:
                 raise Unplannable(f"`{name}` is unpacked in an unusual way")
             if isinstance(value, ir.Display) and len(value.elements) == len(target.elements):
                 value = value.elements[places[0]]
-            elif moved := moved_batch(value):
+            elif moved := moved_batch(value) or handed_over(value):
                 value, index = moved, places[0]
             else:
                 index = places[0]
-        elif moved := moved_batch(value):
+        elif moved := moved_batch(value) or handed_over(value):
             value = moved
         value = unmoved(value)
         foreign = next((n for n in walk(value) if isinstance(n, ir.Call) and not _is_pure(n)), None)
@@ -156,6 +160,14 @@ def _is_moved(expression: ir.Expression, name: str) -> bool:
     if isinstance(core, ir.Conditional):
         return _is_moved(core.body, name) and _is_moved(core.orelse, name)
     return isinstance(core, ir.Name) and core.id == name
+
+
+def handed_over(value: ir.Expression) -> ir.Expression | None:
+    """`batch` in `to_device(batch, device)` and `self.move_to_device(batch)`: helpers that are named for a move."""
+    name = getattr(value.function, "id", getattr(value.function, "name", "")) if isinstance(value, ir.Call) else ""
+    if not isinstance(value, ir.Call) or not MOVERS.fullmatch(name) or not value.arguments or value.arguments[0].star:
+        return None
+    return value.arguments[0].value if value.arguments[0].keyword is None else None
 
 
 def unmoved(expression: ir.Expression) -> ir.Expression:

@@ -26,6 +26,19 @@ class Averaging:
     gate: str = ""
     guard: str = ""  # a line before the loop: what the repair cannot run under
     imports: str = ""
+    steps: str = ""  # what the library calls the number of steps
+    divisor: str = ""  # the number of steps by which the library divides each loss, too
+
+    def ahead(self, leaf: Leaf, counter: str, layout: Layout, names: Names) -> tuple[list[str], str]:
+        """The lines that make a divisor for each loss sum of the count of a window, and its name: ranks and library
+        average what is divided by it."""
+        total = names.free("global_targets" if leaf.exact else "global_weight")
+        mean = names.free("mean_targets" if leaf.exact else "mean_weight")
+        unit = "\t" if "\n\t" in layout.text else "    "
+        averaged = " * ".join(each for each in (self.divisor, self.world) if each not in ("", "1"))
+        written = [line.format(count=counter, total=total, unit=unit) for line in self.summed]
+        shared = f" / ({averaged})" if " * " in averaged else f" / {averaged}" if averaged else ""
+        return [*written, f"{mean} = {leaf.guarded(total)}{shared}"], mean
 
     def lines(self, leaf: Leaf, counter: str, optimizer: str, layout: Layout, names: Names) -> list[str]:
         """Sum the count over the ranks and scale the gradients of the optimizer once."""
@@ -47,7 +60,9 @@ class Averaging:
     def prepare(self, layout: Layout, draft: Draft) -> None:
         """Import what the lines need."""
         imports = [statement for statement in layout.module.body if isinstance(statement, ir.Import)]
-        first = next((s for s in imports if not any("__future__" in target for _, target in s.bindings)), None)
+        plain = [s for s in imports if not any("__future__" in target for _, target in s.bindings)]
+        near = [s for s in plain if any(target.startswith("torch.") for _, target in s.bindings)]
+        first = next(iter(near or plain), None)
         if self.imports and first is not None:
             draft.before(first, self.imports)
 

@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from accumlint.reading import ir
-from accumlint.reading.walk import walk
+from accumlint.reading.walk import dotted, walk
 from accumlint.repair.rewrite import LOOPS, Block, Layout, Unplannable
 from accumlint.semantics.trace import ADVANCE, BACKWARD, CLEAR, CLIP, STEP, UNSCALE, UPDATE, Event, Trace
+
+TRAINER_BACKWARD = "self.accelerator.backward"
+TRAINER_STEPS = "self.current_gradient_accumulation_steps"
+"""How many microbatches the window of a Trainer really has; fewer than configured at the end of an epoch."""
+RETURNED = "return"
+"""What a framework propagates after the method has returned it is read as the argument of a call of this name."""
 
 
 @dataclass(slots=True)
@@ -72,6 +78,8 @@ def read_window(layout: Layout, trace: Trace) -> Window:
     if len(backwards) != 1:
         raise Unplannable("several backward calls feed one step")
     call = layout.nodes.get(backwards[0].node)
+    if isinstance(call, ir.Return) and call.value is not None:
+        call = ir.Call(call.node, ir.Name(call.node, RETURNED), (ir.Argument(call.value),))
     if not isinstance(call, ir.Call):
         raise Unplannable("its backward call is not plain")
     statement = layout.statement(call.node)
@@ -241,9 +249,18 @@ def _argument(window: Window, helper: ir.Function, call: ir.Call, name: str) -> 
     return None
 
 
+def is_trainer_step(window: Window) -> bool:
+    """Whether a Hugging Face Trainer calls the method that holds the backward, once a microbatch."""
+    function = window.function
+    named = function is not None and function.name == "training_step" and not window.loops
+    return named and dotted(window.backward.function) == TRAINER_BACKWARD and "transformers" in window.layout.text
+
+
 def steps_text(window: Window) -> str:
     """The number of accumulation steps as it is written at the boundary or at the loop over one window."""
     layout = window.layout
+    if is_trainer_step(window):
+        return TRAINER_STEPS
     for ending in window.endings:
         for statement in (ending.steps[0], *layout.parents(ending.steps[0])):
             if isinstance(statement, ir.If):

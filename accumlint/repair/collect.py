@@ -27,17 +27,21 @@ class Collection:
     """Where a window is collected.
 
     `loop` is the loop over its microbatches, `names` what is known of a microbatch before its forward, `start` the
-    statement that binds them; `write` makes the edits, given the count of one microbatch and the name of the total.
+    statement that binds them; `write` makes the edits, given the count of one microbatch, the name of the total and the
+    lines that follow it.
     """
 
     loop: ir.For
     names: set[str]
     start: ir.Statement
-    write: Callable[[str, str], None]
+    write: Callable[[str, str, list[str]], None]
 
 
-def collect(window: Window, draft: Draft, names: Names) -> Collection:
-    """The way that fits the loop; Unplannable where the window cannot be collected."""
+def collect(window: Window, draft: Draft, names: Names, steps: str = "") -> Collection:
+    """The way that fits the loop; Unplannable where the window cannot be collected.
+
+    `steps` is the number of accumulation steps where a library knows it.
+    """
     layout, loop = window.layout, window.loop
     if not isinstance(loop, ir.For) or loop.is_async:
         raise Unplannable("its window cannot be collected: the loop is no plain `for`")
@@ -47,11 +51,13 @@ def collect(window: Window, draft: Draft, names: Names) -> Collection:
         raise Unplannable("its window cannot be collected: a `break` or `return` leaves the loop")
     fetch = find_fetch(layout, loop)
     inside = [loop in layout.loops(step) for ending in window.endings for step in ending.steps]
-    if not any(inside):
+    over_steps = _is_range(loop.iterable) and layout.flat(loop.iterable).endswith(f"({steps})") and bool(steps)
+    if not any(inside) or over_steps:
         return _whole_window(window, loop, fetch, draft, names)
+    steps = steps or _constant_steps(window, loop)
     if fetch is not None:
-        return _refilled(window, loop, fetch, draft, names)
-    return _cut(window, loop, draft, names)
+        return _refilled(window, loop, fetch, steps, draft, names)
+    return _cut(window, loop, steps, draft, names)
 
 
 def _leaves(layout: Layout, loop: ir.For) -> bool:
@@ -114,22 +120,24 @@ def _whole_window(window: Window, loop: ir.For, fetch: ir.Assign | None, draft: 
         again = _repeatable(window, loop.iterable)
         held = "" if again else names.free("window")
 
-        def write(count: str, total: str) -> None:
+        def write(count: str, total: str, lines: list[str]) -> None:
             source = held or layout.flat(loop.iterable)
             if held:
                 draft.before(loop, f"{held} = list({layout.flat(loop.iterable)})")
                 draft.put(*layout.range(loop.iterable.node), held)
-            draft.before(loop, f"{total} = sum({count} for {_target(layout, loop.target, count)} in {source})")
+            draft.before(
+                loop, f"{total} = sum({count} for {target_of(layout, loop.target, count)} in {source})", *lines
+            )
 
         return Collection(loop, set(bound_names(loop)), loop, write)
     held = names.free("window")
     target = fetch.targets[0]
 
-    def write_fetched(count: str, total: str) -> None:
+    def write_fetched(count: str, total: str, lines: list[str]) -> None:
         iterable = layout.flat(loop.iterable).replace("trange", "range", 1)
         shown = layout.flat(target)
         draft.before(loop, f"{held} = [{layout.flat(fetch.value)} for _ in {iterable}]")
-        draft.before(loop, f"{total} = sum({count} for {_target(layout, target, count)} in {held})")
+        draft.before(loop, f"{total} = sum({count} for {target_of(layout, target, count)} in {held})", *lines)
         start, end = layout.range(loop.target.node)[0], layout.range(loop.iterable.node)[1]
         number = layout.flat(loop.target)
         if number != "_" and any(isinstance(n, ir.Name) and n.id == number for n in walk(loop.body)):
@@ -142,10 +150,9 @@ def _whole_window(window: Window, loop: ir.For, fetch: ir.Assign | None, draft: 
     return Collection(loop, set(bound_names(fetch)), fetch, write_fetched)
 
 
-def _refilled(window: Window, loop: ir.For, fetch: ir.Assign, draft: Draft, names: Names) -> Collection:
+def _refilled(window: Window, loop: ir.For, fetch: ir.Assign, steps: str, draft: Draft, names: Names) -> Collection:
     """A loop over step numbers whose windows end inside: the first microbatch of a window fetches all of it."""
     layout = window.layout
-    steps = _constant_steps(window, loop)
     if not isinstance(loop.target, ir.Name) or loop.target.id == "_":
         raise Unplannable("its window cannot be collected: the loop does not count its steps")
     step, held = loop.target.id, names.free("window")
@@ -158,22 +165,22 @@ def _refilled(window: Window, loop: ir.For, fetch: ir.Assign, draft: Draft, name
         size = f"min({steps}, {shown} - {step})"
     unit = "\t" if "\n\t" in layout.text else "    "
 
-    def write(count: str, total: str) -> None:
+    def write(count: str, total: str, lines: list[str]) -> None:
         draft.before(
             fetch,
             f"if {step} % {steps} == 0:",
             f"{unit}{held} = [{layout.flat(fetch.value)} for _ in range({size})]",
-            f"{unit}{total} = sum({count} for {_target(layout, fetch.targets[0], count)} in {held})",
+            f"{unit}{total} = sum({count} for {target_of(layout, fetch.targets[0], count)} in {held})",
+            *[f"{unit}{line}" for line in lines],
         )
         draft.put(*layout.range(fetch.value.node), f"{held}[{step} % {steps}]")
 
     return Collection(loop, set(bound_names(fetch)), fetch, write)
 
 
-def _cut(window: Window, loop: ir.For, draft: Draft, names: Names) -> Collection:
+def _cut(window: Window, loop: ir.For, steps: str, draft: Draft, names: Names) -> Collection:
     """A loop over all batches: windows are cut off its iterator, the body runs once more inside."""
     layout = window.layout
-    steps = _constant_steps(window, loop)
     if _is_range(loop.iterable):
         raise Unplannable("its window cannot be collected: where the batch of a step comes from is not plain")
     read = {n.id for n in walk(loop.iterable) if isinstance(n, ir.Name)}
@@ -186,7 +193,7 @@ def _cut(window: Window, loop: ir.For, draft: Draft, names: Names) -> Collection
         raise Unplannable("its window cannot be collected: the loop changes what it iterates over")
     source, held = names.free("batches"), names.free("window")
 
-    def write(count: str, total: str) -> None:
+    def write(count: str, total: str, lines: list[str]) -> None:
         shown = layout.flat(loop.iterable)
         called = loop.iterable.function if isinstance(loop.iterable, ir.Call) else None
         if not isinstance(called, ir.Name) or called.id not in ITERATORS:
@@ -195,7 +202,8 @@ def _cut(window: Window, loop: ir.For, draft: Draft, names: Names) -> Collection
         header = [
             f"{source} = {shown}",
             f"while {held} := list({import_islice(layout, draft)}({source}, {steps})):",
-            f"{unit}{total} = sum({count} for {_target(layout, loop.target, count)} in {held})",
+            f"{unit}{total} = sum({count} for {target_of(layout, loop.target, count)} in {held})",
+            *[f"{unit}{line}" for line in lines],
         ]
         draft.wrap(loop, header, unit)
         draft.put(*layout.range(loop.iterable.node), held)
@@ -251,7 +259,7 @@ def _is_list(value: ir.Expression) -> bool:
     return isinstance(value, ir.Display) or (isinstance(value, ir.Comprehension) and value.kind == "list")
 
 
-def _target(layout: Layout, target: ir.Expression, count: str) -> str:
+def target_of(layout: Layout, target: ir.Expression, count: str) -> str:
     """The loop target for a count: what it does not read is `_`."""
     import ast
 

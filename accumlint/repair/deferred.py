@@ -58,18 +58,18 @@ def _leaf(window: Window, flow: Flow, site: Site, divisions: frozenset[int], dra
 
 
 def rewrite_loss(
-    window: Window, flow: Flow, leaf: Leaf, counter: str, draft: Draft, names: Names, *, divide: bool = False
+    window: Window, flow: Flow, leaf: Leaf, counter: str, draft: Draft, names: Names, *, divisor: str = ""
 ) -> bool:
     """Make a sum of the loss; what is logged keeps its meaning. True if the targets of a microbatch are counted.
 
-    `counter` grows by each microbatch's count; with `divide` it is known before, and each sum is divided by it.
+    `counter` grows by each microbatch's count; with a `divisor` it is known before, and each sum is divided by that.
     """
     layout = window.layout
     for start, end, content in leaf.elsewhere:
         draft.put(start, end, content)
     uses = other_uses(window, flow)
     rescaled = not leaf.sum_text
-    counted = "" if divide else counter
+    counted = "" if divisor else counter
     kept = bool(uses) and isinstance(flow.first, ir.Assign)
     if rescaled and not leaf.finite:
         raise Unplannable(
@@ -80,15 +80,13 @@ def rewrite_loss(
     if rescaled:
         leaf.sum_text = f"{leaf.mean_text} * {counted}"
     if uses and rescaled and leaf.declared:
-        if divide:
-            raise Unplannable("the loss is computed out of sight and logged as well")
-        rewrite_beside(window, flow, leaf, counter, counted, draft, names)
+        rewrite_beside(window, flow, leaf, counter, counted, draft, names, divisor)
         return True
     root_start, root_end = layout.range(flow.root.node)
     lines = list(leaf.setup)
     if counted and counted != counter:
         lines.append(f"{counted} = {leaf.count_text}")
-    if not divide:
+    if not divisor:
         lines.append(f"{counter} += {counted if counted != counter else leaf.count_text}")
     if kept:
         assert isinstance(flow.first, ir.Assign)
@@ -98,10 +96,10 @@ def rewrite_loss(
         _one_way(layout, flow)
         draft.before(flow.first, *lines, f"{summed} = {_flush_left(layout, flow.first, text)}")
         draft.put(start, end, f"{summed}.detach() / {leaf.guarded(counted)}")
-        quotient = f"{summed} / {leaf.guarded(counter)}"
+        quotient = f"{summed} / {divisor}"
         if flow.argument is getattr(window.backward.function, "value", None):
             quotient = f"({quotient})"
-        draft.replace_whole(flow.argument.node, quotient if divide else summed)
+        draft.replace_whole(flow.argument.node, quotient if divisor else summed)
         last = max(layout.range(n.node)[0] for n in uses)
         for link in flow.links:
             if last < layout.range(link.node)[0] and _same_loop(layout, window, uses):
@@ -111,8 +109,8 @@ def rewrite_loss(
     bare = flow.root is flow.core and not _is_receiver(window, flow)
     inner = leaf.sum_text if not rescaled or bare else f"({leaf.sum_text})"
     divisions = list(flow.divided)
-    if divide:
-        _divide(window, flow, divisions.pop(0) if divisions else None, leaf.guarded(counter), draft)
+    if divisor:
+        _divide(window, flow, divisions.pop(0) if divisions else None, divisor, draft)
     for division in divisions:
         if isinstance(division, ir.Augment):
             draft.delete(division)
@@ -175,7 +173,7 @@ def _cut_division(layout: Layout, draft: Draft, division: ir.Binary) -> None:
 
 
 def _same_loop(layout: Layout, window: Window, uses: list[ir.Name]) -> bool:
-    return all(window.loop in layout.loops(layout.statement(n.node)) for n in uses)
+    return not window.loops or all(window.loop in layout.loops(layout.statement(n.node)) for n in uses)
 
 
 def _one_way(layout: Layout, flow: Flow) -> None:

@@ -20,7 +20,7 @@ MULTIPLIES = frozenset({"div_", "mul_", "_foreach_div_", "_foreach_mul_", "div",
 KEEPS = frozenset({"max", "min", "float", "int", "clamp", "clamp_min", "item", "where", "maximum"})
 SUMS_RANKS = frozenset({"reduce", "all_reduce", "gather", "all_gather"})
 TENSORS = frozenset({"torch.tensor", "torch.as_tensor", "torch.stack"})
-OF_RANKS = frozenset({"num_processes", "gradient_accumulation_steps", "world_size"})
+OF_RANKS = frozenset({"num_processes", "gradient_accumulation_steps", "world_size", "dp_world_size"})
 """Attributes of a framework's object that are no counts, and neither is the object."""
 
 
@@ -180,8 +180,8 @@ def _read(scope: Scope, value: ast.expr, adds: bool) -> tuple[list[str], set[str
         if isinstance(node, ast.GeneratorExp | ast.ListComp):
             return [ast.unparse(node.elt)], set()
     value = _of_rank(scope, value)
-    if isinstance(value, ast.Name):
-        return [], {value.id}
+    if isinstance(value, ast.Name) or (isinstance(value, ast.Attribute) and ast.unparse(value.value) == "self"):
+        return [], {ast.unparse(value)}
     if adds:
         return [ast.unparse(value)], set()
     if _is_start(scope, value):
@@ -224,7 +224,7 @@ def _only_keeps(scope: Scope, value: ast.expr) -> bool:
             if scope.canonical(node.func) == "torch.distributed.get_world_size":
                 continue
             called = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
-            if called not in KEEPS:
+            if called not in KEEPS | OF_RANKS:
                 return False
         elif isinstance(node, ast.Subscript) or (isinstance(node, ast.Compare) and id(node) not in tests):
             return False

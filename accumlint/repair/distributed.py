@@ -14,11 +14,13 @@ from accumlint.repair.ranks import text_has_ranks
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
 from accumlint.semantics.trace import BACKWARD, Event
 
-WRAPPERS = frozenset({"DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard"})
+WRAPPERS = frozenset(
+    {"DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard", "shard_model"}
+)
 OTHER = re.compile(r"\bhorovod\b|\bcolossalai\b|\bxla_model\b|\bxm\.")
 FABRIC = re.compile(r"\bfabric\b")
 DECIDED_LATE = "whether the loop runs on several ranks is decided when it runs"
-ENGINE = "DeepSpeed keeps the gradients in its engine: they cannot be divided after the backward"
+ENGINE = "DeepSpeed keeps the gradients in its engine: they cannot be divided after the backward, only counted before"
 
 
 def find_averaging(window: Window, event: Event) -> Averaging | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from accumlint.reading import ir
 from accumlint.reading.walk import walk
-from accumlint.repair.boundary import Window
+from accumlint.repair.boundary import RETURNED, Window
 from accumlint.repair.rewrite import Layout, Unplannable
 from accumlint.semantics.trace import Event
 from accumlint.semantics.values import Form, Site
@@ -74,7 +74,9 @@ def trace_flow(window: Window, event: Event, site: Site) -> Flow:
 
 
 def propagated(call: ir.Call) -> ir.Expression:
-    if isinstance(call.function, ir.Attribute) and call.function.name == "backward":
+    if isinstance(call.function, ir.Name) and call.function.id == RETURNED:
+        return _of_result(call.arguments[0].value)
+    if isinstance(call.function, ir.Attribute) and call.function.name in ("backward", "manual_backward"):
         receiver = call.function.value
         if not call.arguments:
             return unscaled(receiver)
@@ -82,6 +84,16 @@ def propagated(call: ir.Call) -> ir.Expression:
         if plain and isinstance(receiver, ir.Name | ir.Attribute):
             return unscaled(call.arguments[0].value)
     raise Unplannable("its backward call has arguments")
+
+
+def _of_result(value: ir.Expression) -> ir.Expression:
+    """The loss in what a `training_step` returns: itself, or the item `loss` of a dictionary."""
+    if isinstance(value, ir.DictDisplay):
+        found = [item for key, item in value.items if isinstance(key, ir.Constant) and key.value == "loss"]
+        if len(found) != 1:
+            raise Unplannable("its loss is not named in what it returns")
+        return found[0]
+    return value
 
 
 def unscaled(expression: ir.Expression) -> ir.Expression:

@@ -8,6 +8,8 @@ from accumlint.contract.verdict import Clause, Violation
 from accumlint.reading import ir
 from accumlint.reading.walk import walk
 from accumlint.repair.boundary import Window
+from accumlint.repair.driven import is_driven, step_at_the_end
+from accumlint.repair.motion import named_test
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
 
 
@@ -18,10 +20,17 @@ def flush(window: Window, wanted: list[Violation], draft: Draft) -> None:
     boundary = layout.statement(violation.node)
     if not isinstance(boundary, ir.If) or boundary.orelse:
         raise Unplannable("its boundary is no plain `if`")
+    if is_driven(window):
+        step_at_the_end(window, boundary, draft)
+        return
     loop = window.loop
     if loop not in layout.loops(boundary):
         raise Unplannable("it is not a plain loop over batches")
     skips = any(isinstance(s, ir.Continue) for s in boundary.body)
+    named = named_test(layout, boundary) if isinstance(loop, ir.For) and not skips else None
+    if named is not None and isinstance(loop, ir.For):
+        _in_its_name(layout, boundary, named, loop, draft)
+        return
     last = _last_test(layout, loop, negated=skips) if isinstance(loop, ir.For) else ""
     if last:
         _, end = layout.range(boundary.test.node)
@@ -37,6 +46,17 @@ def flush(window: Window, wanted: list[Violation], draft: Draft) -> None:
     if skips:
         raise Unplannable("its partial window would have to be flushed after a `continue`")
     _flush_after(window, boundary, loop, draft)
+
+
+def _in_its_name(layout: Layout, boundary: ir.If, named: ir.Assign, loop: ir.For, draft: Draft) -> None:
+    """The name that the boundary tests takes in the end of the pass: what else it decides (whether ranks synchronise)
+    stays in step."""
+    negated = isinstance(boundary.test, ir.Unary)
+    last = _last_test(layout, loop, negated=negated)
+    if not last or isinstance(named.value, ir.Boolean | ir.Conditional):
+        raise Unplannable("whether its loop ended in a partial window is not plain")
+    _, end = layout.range(named.value.node)
+    draft.put(end, end, f" {'and' if negated else 'or'} {last}", always=True)
 
 
 def _last_test(layout: Layout, loop: ir.For, *, negated: bool) -> str:
@@ -59,6 +79,8 @@ def _last_test(layout: Layout, loop: ir.For, *, negated: bool) -> str:
     index, source = loop.target.elements[0], call.arguments[0].value
     while isinstance(source, ir.Call) and _called(source) == "tqdm" and source.arguments:
         source = source.arguments[0].value
+    if isinstance(source, ir.Call) and _called(source) in ("setup_dataloaders", "prepare", "prepare_data_loader"):
+        source = source.arguments[0].value if len(source.arguments) == 1 else source  # as long as what it wraps
     if not isinstance(index, ir.Name) or not isinstance(source, ir.Name | ir.Attribute):
         return ""
     text = layout.flat(source)

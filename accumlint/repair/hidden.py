@@ -128,15 +128,24 @@ def _changed(statement: ir.Statement) -> Iterator[str]:
 
 
 def rewrite_beside(
-    window: Window, flow: Flow, leaf: Leaf, counter: str, counted: str, draft: Draft, names: Names
+    window: Window,
+    flow: Flow,
+    leaf: Leaf,
+    counter: str,
+    counted: str,
+    draft: Draft,
+    names: Names,
+    divisor: str = "",
 ) -> None:
     """The loss stays as it is, for whatever else it is used for; its sum takes its place in the backward."""
     summed = names.free("loss_sum")
     first = min((flow.first, *flow.links), key=lambda each: window.layout.range(each.node)[0])
-    draft.before(
-        first, f"{counted} = {leaf.count_text}", f"{counter} += {counted}", f"{summed} = {leaf.mean_text} * {counted}"
-    )
-    draft.replace_whole(flow.argument.node, summed)
+    grown = [] if divisor else [f"{counter} += {counted}"]
+    draft.before(first, f"{counted} = {leaf.count_text}", *grown, f"{summed} = {leaf.mean_text} * {counted}")
+    quotient = f"{summed} / {divisor}"
+    if flow.argument is getattr(window.backward.function, "value", None):
+        quotient = f"({quotient})"
+    draft.replace_whole(flow.argument.node, quotient if divisor else summed)
 
 
 __all__ = ["count_at_call", "notes_of", "read_hidden", "rewrite_beside"]

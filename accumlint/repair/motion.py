@@ -7,18 +7,20 @@ from accumlint.reading import ir
 from accumlint.reading.walk import walk
 from accumlint.repair.accelerate import gate_parts
 from accumlint.repair.boundary import (
+    TRAINER_STEPS,
     Ending,
     Window,
     events_of,
     find_optimizer,
+    is_trainer_step,
     outside_parameters,
     steps_text,
     text_at_caller,
 )
 from accumlint.repair.distributed import move_switch
-from accumlint.repair.flow import propagated
+from accumlint.repair.flow import by_steps, propagated
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
-from accumlint.semantics.trace import ADVANCE, STEP
+from accumlint.semantics.trace import ADVANCE, BACKWARD, STEP
 
 
 def divide_too_little(window: Window, wanted: list[Violation], draft: Draft) -> None:
@@ -36,6 +38,22 @@ def divide_too_little(window: Window, wanted: list[Violation], draft: Draft) -> 
     else:
         content = f"{text} / {steps}"
     draft.put(*layout.range(argument.node), content)
+
+
+def divide_by_window(window: Window, draft: Draft) -> None:
+    """Divide by the number of microbatches that the window has, in the place of the configured one."""
+    event = next(e for e in window.events if e.kind == BACKWARD)
+    nodes = () if event.form is None else sorted(by_steps(window, event.form))
+    if not nodes or not is_trainer_step(window):
+        raise Unplannable("how many microbatches its window has is not known")
+    for node in nodes:
+        division = window.layout.nodes.get(node)
+        if isinstance(division, ir.Binary) and division.operator == "/":
+            draft.put(*window.layout.range(division.right.node), TRAINER_STEPS)
+        elif isinstance(division, ir.Augment) and division.operator == "/":
+            draft.put(*window.layout.range(division.value.node), TRAINER_STEPS)
+        else:
+            raise Unplannable("the division is not plain")
 
 
 def divide_once(window: Window, wanted: list[Violation], draft: Draft) -> None:
@@ -258,6 +276,11 @@ def _correct_test(layout: Layout, statement: ir.Statement, draft: Draft) -> None
         for n in layout.nodes.values()
         if isinstance(n, ir.Binary) and n.operator == "%" and layout.holder[n.node] is statement
     ]
+    if not own and isinstance(statement, ir.If) and (given := named_test(layout, statement)) is not None:
+        _correct_test(layout, given, draft)
+        return
+    if not own and _last_of_range(layout, statement, draft):
+        return
     if len(own) != 1:
         raise Unplannable("the test of its boundary is not plain")
     left = own[0].left
@@ -270,3 +293,39 @@ def _correct_test(layout: Layout, statement: ir.Statement, draft: Draft) -> None
         draft.put(start, end, left.left.id)
     else:
         raise Unplannable("the test of its boundary is not plain")
+
+
+def _last_of_range(layout: Layout, statement: ir.Statement, draft: Draft) -> bool:
+    """`k == 0` in `for k in range(K):`, a loop over one window, becomes `k == K - 1`."""
+    loop = next(iter(layout.loops(statement)), None)
+    call = loop.iterable if isinstance(loop, ir.For) and isinstance(loop.target, ir.Name) else None
+    if not isinstance(call, ir.Call) or getattr(call.function, "id", "") != "range" or len(call.arguments) != 1:
+        return False
+    stop, counter = call.arguments[0].value, getattr(getattr(loop, "target", None), "id", "")
+    tests = [
+        n
+        for n in layout.nodes.values()
+        if isinstance(n, ir.Compare) and layout.holder[n.node] is statement and n.operators in (("==",), ("!=",))
+        and getattr(n.left, "id", "") == counter
+    ]  # fmt: skip
+    right = tests[0].comparators[0] if len(tests) == 1 else None
+    if not isinstance(right, ir.Constant) or right.value != 0 or not isinstance(stop, ir.Name | ir.Attribute):
+        return False
+    draft.put(*layout.range(right.node), f"{layout.flat(stop)} - 1")
+    return True
+
+
+def named_test(layout: Layout, boundary: ir.If) -> ir.Assign | None:
+    """The only statement that gives the name that a boundary tests: `last = (i + 1) % K == 0`, asked by `if last:`."""
+    test = boundary.test
+    name = test.operand if isinstance(test, ir.Unary) and test.operator == "not" else test
+    function = layout.function(boundary)
+    if not isinstance(name, ir.Name):
+        return None
+    found = [
+        n
+        for n in walk(layout.module.body if function is None else function.body)
+        if isinstance(n, ir.Assign) and any(isinstance(t, ir.Name) and t.id == name.id for t in n.targets)
+    ]
+    same = len(found) == 1 and layout.loops(found[0])[:1] == layout.loops(boundary)[:1]
+    return found[0] if same else None

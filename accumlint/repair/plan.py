@@ -11,17 +11,20 @@ from accumlint.contract.verdict import Clause, Violation
 from accumlint.findings import Edit
 from accumlint.reading.program import Module
 from accumlint.reading.read import on_concrete_tree
-from accumlint.repair.boundary import read_window
+from accumlint.repair.boundary import TRAINER_BACKWARD, read_window
 from accumlint.repair.counts import Leaf
 from accumlint.repair.deferred import plan_weights
 from accumlint.repair.distributed import multiply_by_ranks
+from accumlint.repair.driven import is_driven, plan_driven, raw_sums
+from accumlint.repair.engines import is_engine, left_behind
 from accumlint.repair.flush import flush
 from accumlint.repair.hidden import notes_of
-from accumlint.repair.motion import divide_once, divide_too_little, move_parts
+from accumlint.repair.motion import divide_by_window, divide_once, divide_too_little, move_parts
 from accumlint.repair.names import Names
 from accumlint.repair.precount import FP16, plan_precount
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
 from accumlint.semantics.regions import Region
+from accumlint.semantics.trace import STEP
 from accumlint.semantics.values import Site
 
 OTHER_READING = "libcst reads this file otherwise than Python itself"
@@ -126,10 +129,12 @@ def candidates(
     Beside a plan: whether it holds only where the counts are proved equal.
     """
     clauses = {v.clause for v in wanted}
-    scaled = any(e.form is not None and e.form.scaler is not None for e in judged.result.default[0].events)
+    events = judged.result.default[0].events
+    scaled = any(e.form is not None and e.form.scaler is not None for e in events)
+    engine = judged.result.region.kind != "returned" and all(e.gated for e in events if e.kind == STEP)
     hazard = FP16 if scaled and strategy == DEFERRED else ""
     for weight in _recipes(clauses, layout, judged):
-        for way in _ways(weight, scaled, strategy):
+        for way in _ways(weight, scaled or (engine and "deepspeed" in layout.text), strategy):
             try:
                 plan = _plan(layout, judged, wanted, weight, way)
             except Unplannable as problem:
@@ -152,14 +157,20 @@ def _plan(layout: Layout, judged: Judged, wanted: list[Violation], weight: str, 
     misplaced = {layout.statement(v.node).node for v in wanted if v.clause is Clause.CLEARED_INSIDE}
     window.clears = [clear for clear in window.clears if clear.node not in misplaced]
     leaf = None
-    if Clause.DIVIDED_TWICE in clauses:
+    if Clause.DIVIDED_TWICE in clauses and weight != "count":  # a count takes the place of every division by steps
         divide_once(window, wanted, draft)
+    if weight == "window":
+        divide_by_window(window, draft)
     if weight.startswith("steps"):
         divide_too_little(window, wanted, draft)
     elif weight == "count":
         if Clause.STEP_COUNT in clauses:
             raise Unplannable("it needs other weights and another place for its step")
-        leaf = (plan_precount if way == PRECOUNT else plan_weights)(window, draft, names)
+        driven = is_driven(window)
+        if driven and way == PRECOUNT:
+            raise Unplannable("its window cannot be collected: the framework hands over one batch at a time")
+        recipe = plan_driven if driven else plan_precount if way == PRECOUNT else plan_weights
+        leaf = recipe(window, draft, names)
     if Clause.WORLD_SIZE in clauses:
         multiply_by_ranks(window, draft)
     move_parts(window, wanted, draft)
@@ -171,21 +182,27 @@ def _plan(layout: Layout, judged: Judged, wanted: list[Violation], weight: str, 
     obligations = () if leaf is None else _obligations(leaf)
     message = _message(clauses, leaf, way)
     notes = _notes(leaf, way)
-    return RepairPlan(judged.result.region, tuple(wanted), edits, obligations, message, way, notes)
+    hazard = left_behind(window) if leaf is not None and is_engine(window) else ""
+    if leaf is not None and is_driven(window):
+        hazard, note = raw_sums(window)
+        notes = (*notes, note) if note else notes
+    return RepairPlan(judged.result.region, tuple(wanted), edits, obligations, message, way, notes, hazard)
 
 
-def _ways(weight: str, scaled: bool, strategy: str) -> tuple[str, ...]:
-    """The strategies to try: on its own the tool defers, but not where fp16 would overflow if it can count before."""
+def _ways(weight: str, ahead: bool, strategy: str) -> tuple[str, ...]:
+    """The strategies to try: on its own the tool defers, but not where fp16 would overflow if it can count before, nor
+    where an engine keeps the gradients."""
     if weight != "count" or strategy == DEFERRED:
         return (DEFERRED,)
     if strategy == PRECOUNT:
         return (PRECOUNT,)
-    return (PRECOUNT, DEFERRED) if scaled else (DEFERRED,)
+    return (PRECOUNT, DEFERRED) if ahead else (DEFERRED,)
 
 
 def _recipes(clauses: set[Clause], layout: Layout, judged: Judged) -> tuple[str, ...]:
     if clauses & WEIGHTS:
-        return ("count",)
+        known = TRAINER_BACKWARD in layout.text and clauses & WEIGHTS == {Clause.PARTIAL_DIVISOR}
+        return ("window", "count") if known else ("count",)
     if Clause.NO_DIVISION in clauses:
         return ("steps, proved equal", "count") if _counts_equal(layout, judged) else ("count", "steps")
     return ("", "count")
@@ -215,6 +232,8 @@ def _message(clauses: set[Clause], leaf: Leaf | None, way: str) -> str:
         return "Weight the microbatches by their valid targets: sum, count, divide once at the boundary"
     if Clause.NO_DIVISION in clauses:
         return "Divide the loss by the number of accumulation steps"
+    if Clause.PARTIAL_DIVISOR in clauses:
+        return "Divide the loss by the number of microbatches that the window has"
     if Clause.DIVIDED_TWICE in clauses:
         return "Divide once"
     if Clause.WORLD_SIZE in clauses:

@@ -233,6 +233,20 @@ class Draft:
             raise Unplannable("a string over several lines stands in its loop, which would be indented")
         self._wrapped = Wrapped(loop, start, end, self._lines(indent, header), unit)
 
+    def wrap_body(
+        self, loop: ir.For | ir.While, header: list[str], footer: list[str], unit: str, first: int = 0
+    ) -> None:
+        """Put the body of a loop, from a place on, one level deeper, below the lines of `header`; `footer` follows."""
+        self.wrap(loop, [], unit)
+        assert self._wrapped is not None
+        body = loop.body[first]
+        indent, start, end = self.layout.indent(body), self.layout.line_start(body), self._wrapped.end
+        while (line := self.layout.text[:start].splitlines(keepends=True)[-1]).lstrip().startswith("#"):
+            start -= len(line)
+        self._wrapped = Wrapped(
+            loop, start, end, self._lines(indent, header), unit, self._lines(indent, footer), body=True
+        )
+
     def comment(self, statement: ir.Statement) -> str:
         """The comment behind a simple statement."""
         _, end = self.layout.range(statement.node)
@@ -251,7 +265,9 @@ class Draft:
                 self.layout.text[begin:end], [(a - begin, b - begin, c) for a, b, c in _merged(inside, self._depth)]
             )
             edits = [e for e in edits if e not in inside]
-            edits.append((begin, end, len(self._edits), self._wrapped.header + self._wrapped.indented(body)))
+            text = self._wrapped.indented(body)
+            text += "" if text.endswith(("\n", "\r")) or not self._wrapped.footer else self.layout.newline
+            edits.append((begin, end, len(self._edits), self._wrapped.header + text + self._wrapped.footer))
         return tuple(
             Edit(Span(*self.layout.position(a), *self.layout.position(b)), content)
             for a, b, content in _merged(edits, self._depth)
@@ -265,17 +281,21 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Wrapped:
-    """A loop that is put one level deeper: the text from `start` to `end`."""
+    """A loop, or with `body` only its body, that is put one level deeper: the text from `start` to `end`."""
 
     loop: ir.For | ir.While
     start: int
     end: int
     header: str
     unit: str
+    footer: str = ""
+    body: bool = False
 
     def holds(self, edit: tuple[int, int, int, str], behind: ir.Statement | None, layout: Layout) -> bool:
         """Whether an edit is inside; what is put before the loop or behind it is not."""
         start, end, _, _ = edit
+        if self.body and start == end == self.start:
+            return True
         if start == end and start in (self.start, self.end):
             return behind is not None and self.loop in layout.parents(behind)
         return self.start <= start and end <= self.end

@@ -21,6 +21,7 @@ from accumlint.semantics.values import (
     Canonical,
     ClassValue,
     FunctionValue,
+    Mapping,
     Object,
     Opaque,
     Value,
@@ -201,6 +202,8 @@ def run_protocol(machine: Machine, callee: FunctionValue, instance: Object, row:
                     arguments.keywords[name] = _fresh(machine, name, value, turn)
             value = machine.call_function(callee, arguments, -1)
             node = _return_node(callee.function) if isinstance(callee.function, ir.Function) else callee.function.node
+            if isinstance(value, Mapping) and "loss" in value.items:
+                value = value.items["loss"]  # beside what is only logged
             given = Arguments([value] if returns else [])
             machine.apply(machine.library_call(row, instance, given, node, None))
         machine.trace.ends.append((len(machine.trace.events), loop.node, loop.key))

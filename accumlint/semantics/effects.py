@@ -8,12 +8,14 @@ from typing import Any, TypeAlias
 
 from accumlint.apis import language as api
 from accumlint.reading import ir
+from accumlint.semantics.calls import Arguments
 from accumlint.semantics.iterators import Iterators
 from accumlint.semantics.numbers import ONE, Num, combine, over_pairs
 from accumlint.semantics.operands import NOTHING
 from accumlint.semantics.trace import COLLECT
 from accumlint.semantics.values import (
     Form,
+    FunctionValue,
     Items,
     LibraryCall,
     Object,
@@ -132,6 +134,15 @@ class Effects(Iterators):
             self.modes[name] = answer is not False
         return NOTHING
 
+    def call_hook(self, effect: api.Hook, call: LibraryCall) -> Any:
+        receiver = call.receiver
+        owner = receiver.instance if isinstance(receiver, Object) else None
+        member = None if owner is None else self.find_member(owner, effect.method)
+        if isinstance(member, FunctionValue):
+            bound = self.bind_method(member, receiver)
+            self.call(bound, Arguments([self.operand(effect.argument, call)]), call.node, call.frame)
+        return NOTHING
+
     def forget(self, effect: api.Forget, call: LibraryCall) -> Any:
         return NOTHING
 
@@ -168,6 +179,7 @@ HANDLERS: dict[type, _Handler] = {
     api.RankDivisor: lambda machine, effect, call: machine.set_rank_divisor(machine.operand(effect.by, call)),
     api.NoGrad: lambda machine, effect, call: NOTHING,
     api.SetMode: Effects.set_mode,
+    api.Hook: Effects.call_hook,
     api.Exempt: Effects.exempt,
     api.Forget: Effects.forget,
 }

@@ -310,7 +310,7 @@ class Loops(Statements):
         for loop in (ended, *self.loops):
             use = self.uses.get(loop.key)
             if use is not None and lengths.get(loop.key) == FIRST_LENGTH:
-                wanted = wanted_length(loop.key, use, self.knowledge)
+                wanted = wanted_length(loop.key, use, self.knowledge, brings=self.brings_microbatches(loop.key))
                 changed |= wanted not in (None, FIRST_LENGTH)
                 lengths[loop.key] = wanted or FIRST_LENGTH
         if changed:

@@ -327,6 +327,10 @@ class MachineState:
             self.knowledge.windows[collection] = None
             raise Restart
 
+    def brings_microbatches(self, key: str) -> bool:
+        """Whether what a loop collects is backpropagated by another loop, one element a microbatch."""
+        return any(kinds == (f"batch:{key}",) for kinds in self.trace.lineages.values())
+
     def is_window(self, key: str) -> bool:
         """Whether a loop over an unknown collection is known to bring one microbatch an element."""
         self.asked.add(collection_of(key))

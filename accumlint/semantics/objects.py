@@ -66,9 +66,22 @@ class Objects(Gradients):
             self._wrapped(value, self._class_of(value, given, effect), effect, call)
             for value, given in zip(values, classes, strict=True)
         ]
+        self._taken_in(values, wrapped)
         if len(wrapped) == 1:
             return wrapped[0]
         return Items("tuple", wrapped)
+
+    def _taken_in(self, values: list[Value], wrapped: list[Value]) -> None:
+        """An optimizer that is handed to an engine steps in it: there is one gradient, the engine's."""
+        engine = next((made for made in wrapped if isinstance(made, Object) and made.role is api.Role.ENGINE), None)
+        for value, made in zip(values, wrapped, strict=True):
+            prepared = isinstance(made, Object) and made.role is api.Role.PREPARED_OPTIMIZER
+            if engine is None or not prepared or value is None:
+                continue
+            for each in (value, made):
+                if isinstance(each, Object):
+                    self.stores.pop(each.path, None)
+                    each.attributes["shares"] = engine
 
     def _class_of(self, value: Value, given: str, effect: api.Wrap) -> str:
         if given:

@@ -72,6 +72,8 @@ class Operands(Calls):
         every = self.operand(operand.every, call)
         if loop is None:
             return Opaque(f"{operand.what} of the window")
+        if operand.what == "last":
+            return loop.is_last
         known = self.as_number(every)
         if isinstance(every, Opaque) and self.is_open(every):
             self.learn_steps(every)

@@ -215,6 +215,8 @@ def _lengthen(knowledge: Knowledge) -> bool:
 def _learn_range(machine: Machine, key: str, use: LoopUse | None) -> bool:
     """An unknown number that is the length of a window, by the loop over it, is the number of accumulation steps."""
     stop = machine.range_stops.get(key)
+    if machine.trace.steps is not None:  # a framework counts: where no step was seen, the loop was too short
+        return False
     if stop is None or use is None or not use.direct_backward or use.any_step or use.spread < 2:
         return False
     if not machine.is_open(stop) or not is_configured(stop):
@@ -226,17 +228,12 @@ def _learn_range(machine: Machine, key: str, use: LoopUse | None) -> bool:
     return False
 
 
-def _brings_microbatches(machine: Machine, key: str) -> bool:
-    """Whether what a loop collects is backpropagated by another loop, one element a microbatch."""
-    return any(kinds == (f"batch:{key}",) for kinds in machine.trace.lineages.values())
-
-
 def _length_for(machine: Machine, key: str, knowledge: Knowledge) -> int | None:
     """How long an unknown loop should be with the number of steps in `knowledge`, by what happened in a run."""
     use = machine.uses.get(key)
     if key in machine.streamed and (use is None or not use.direct_backward) and machine.universe:
         use = LoopUse(direct_backward=True, any_backward=True, any_step=True)
-    return wanted_length(key, use, knowledge, brings=_brings_microbatches(machine, key))
+    return wanted_length(key, use, knowledge, brings=machine.brings_microbatches(key))
 
 
 def _literal_steps(machine: Machine) -> int | None:

@@ -167,6 +167,7 @@ class Fabric:
 
 class DeepSpeedEngine:
     device = torch.device("cpu")
+    dp_world_size = 1
 
     def __init__(self, model, config):
         self.module, self._config = model, config
@@ -209,6 +210,8 @@ def deepspeed(config: dict[str, int]) -> dict[str, ModuleType]:
     """`config` holds the keys of a DeepSpeed configuration, whatever file the script names."""
 
     def initialize(model, training_data=None, collate_fn=None, **_):
+        if not torch.distributed.is_initialized():  # as `deepspeed.initialize` does
+            torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
         loader = None
         if training_data is not None:
             size = config["train_micro_batch_size_per_gpu"]

@@ -109,7 +109,7 @@ def test_clip_and_unprepared_schedule_go_under_the_test_of_accelerate() -> None:
         ("    for i,", "    model.register_comm_hook(None, sum)\n    for i,", "communication hook"),
         ("            optimizer.step()", "            dist.all_reduce(net.weight.grad)\n            optimizer.step()",
          "by hand"),
-        ("import torch.distributed as dist", "import deepspeed", "DeepSpeed keeps the gradients"),
+        ("import torch.distributed as dist", "import deepspeed", "DeepSpeed keeps the gradients"),  # no engine in sight
         ("DDP(net, device_ids=[rank])", "net", "where their gradients are averaged is not"),
     ],
 )  # fmt: skip
