@@ -172,7 +172,15 @@ def _judge_equal(case: Case, window: Window, weighting: Weighting, backward: Eve
         actual=weight,
         evidence=judgement.evidence,
         other=_last_division(backward),
+        divisor=_divisor_text(case, backward),
     )
+
+
+def _divisor_text(case: Case, backward: Event) -> str:
+    """What the hand's division calls the number of steps: several names may hold it."""
+    divisors = [division.divisor for division in _manual_divisions(backward)]
+    named = [divisor.text for divisor in divisors if divisor.unknowns and divisor.as_int() == case.full]
+    return named[-1] if len(named) == 1 else case.trace.steps_text
 
 
 def _judge_shared(case: Case, window: Window, weighting: Weighting, backward: Event) -> Iterator[Violation]:

@@ -89,6 +89,7 @@ def _may_flip(violation: Violation, default: Trace) -> bool:
         Clause.BATCH_WEIGHT,
         Clause.PARTIAL_DIVISOR,
         Clause.DIVIDED_TWICE,
+        Clause.BATCH_COUPLED,
     )
 
 

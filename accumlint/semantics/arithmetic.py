@@ -317,8 +317,10 @@ class Arithmetic(Base):
             written = written.elements[0]
         if _is_fixed(written):
             return NO_DATA
-        if isinstance(index, SliceValue) and index.lower is None and index.upper is None:
-            return NO_DATA
+        if isinstance(index, SliceValue) and index.lower is None:
+            length = self.as_number(index.upper)
+            if index.upper is None or (length is not None and length.depends_on_counts):
+                return NO_DATA  # all of it, or as much of something as a batch is long
         base = max(lineage_of(value)) if lineage_of(value) else None
         moving = self._printed(index)
         key = ("slice", base, moving, tuple((loop.node, loop.iteration) for loop in self.loops if loop.is_data))

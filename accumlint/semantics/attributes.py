@@ -166,7 +166,7 @@ class Machine(Effects):
 
     def _of_object(self, value: Object, name: str, node: ir.NodeId) -> Value:
         if name in value.attributes:
-            return value.attributes[name]
+            return self.owned(value.attributes[name], value)
         if value.instance is not None:
             member = self.find_member(value.instance, name)
             if isinstance(member, FunctionValue):

@@ -43,6 +43,9 @@ class Base(MachineState):
     def get_attribute(self, value: Value, name: str, node: ir.NodeId) -> Value:
         raise NotImplementedError
 
+    def need(self, name: str, frame: Frame) -> None:
+        raise NotImplementedError
+
     def free_name(self, name: str, node: ir.NodeId) -> Value:
         raise NotImplementedError
 

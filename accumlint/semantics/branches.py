@@ -8,6 +8,7 @@ from accumlint.reading import ir
 from accumlint.semantics.arithmetic import STEPS_NAME
 from accumlint.semantics.expressions import Expressions
 from accumlint.semantics.frames import Frame
+from accumlint.semantics.knowledge import Restart, Stopped
 from accumlint.semantics.relevance import ends_in, leaves_program
 from accumlint.semantics.trace import Guard
 from accumlint.semantics.values import (
@@ -25,18 +26,48 @@ class Branches(Expressions):
         test = self.evaluate(node.test, frame)
         truth = self.truth(test)
         numeric = truth is not None and not isinstance(node.test, ir.Constant)
+        guessed = truth is None and not self.program.relevance.words(node.body)
         if truth is None:
             truth = self.choose_branch(test, node, frame)
+            self._note_missing(test, node, frame, truth=truth)
         else:
             self.trace.tests.setdefault(node.node, set()).add(truth)
             if any(isinstance(statement, ir.Continue) for statement in node.body):
                 self.trace.skips.add(node.node)
         self.anchored(node.node)
         self.guards.append(Guard(node.node, truth, numeric))
+        self.guessing += guessed
         try:
             self.execute(node.body if truth else node.orelse, frame)
         finally:
+            self.guessing -= guessed
             self.guards.pop()
+
+    def _note_missing(self, test: Value, node: ir.If, frame: Frame, *, truth: bool) -> None:
+        """Remember which losses stay unbound because of a guess about the configuration."""
+        taken, other = (node.body, node.orelse) if truth else (node.orelse, node.body)
+        relevance = self.program.relevance
+        names = relevance.losses & relevance.assigned(other) - relevance.assigned(taken)
+        if not names or lineage_of(test) or self.setting_up:
+            return
+        while isinstance(test, Opaque) and test.parts is not None and test.parts[0] == "not":
+            test = test.parts[1][0]
+        key = path_of(test)
+        for name in names if key in self.answers else ():
+            if frame.find(name) is None:
+                frame.missing = {**(frame.missing or {}), name: key}
+
+    def need(self, name: str, frame: Frame) -> None:
+        """A name is read that nothing has bound: if a guess is why, the path is one that Python would not survive."""
+        scope: Frame | None = frame
+        while scope is not None:
+            key = (scope.missing or {}).get(name)
+            if key is not None and key in self.forced:
+                raise Stopped(f"{name} is not bound where {key[:60]} is {self.answers[key]}")
+            if key is not None and key not in self.knowledge.preferred:
+                self.knowledge.preferred[key] = not self.answers[key]
+                raise Restart
+            scope = scope.parent
 
     def choose_branch(self, test: Value, node: ir.If, frame: Frame) -> bool:
         """Which side of an undecided `if` this path takes, and whether the other side is worth a path of its own."""

@@ -128,13 +128,19 @@ class Calls(HiddenLosses):
         """A function or stored value that an object of a class of the file has under a name."""
         stored = receiver.attributes.get(name)
         if stored is not None and not isinstance(stored, bool | int | float | str):
-            return stored
+            return self.owned(stored, receiver)
         if receiver.instance is None:
             return None
         member = self.find_member(receiver.instance, name)
         if isinstance(member, FunctionValue):
             return self.bind_method(member, receiver)
         return member
+
+    def owned(self, part: Value, owner: Object) -> Value:
+        """An unknown part of a module of the file: what it computes, its owner computes."""
+        if not isinstance(part, Opaque) or part.lineage or owner.role is not Role.MODEL or owner.instance is None:
+            return part
+        return part if owner.modules <= part.modules else replace(part, modules=part.modules | owner.modules)
 
     def bind_method(self, member: FunctionValue, receiver: Value) -> Value:
         if isinstance(member.function, ir.Function):
@@ -275,13 +281,17 @@ class Calls(HiddenLosses):
         return self.arrival(f"call {path}"[:60], rank=0)
 
     def parameters_of(self, module: Value, path: str, node: ir.NodeId) -> Opaque:
-        names = self.module_names(module)
+        names = self.module_names(module, unknown=False)  # what an unknown part computes is marked with its owner too
         return Opaque(path, modules=names, node=node, kind="parameters")
 
-    def module_names(self, module: Value) -> frozenset[str]:
-        """What losses that a module computed are marked with."""
+    def module_names(self, module: Value, depth: int = 3, *, unknown: bool = True) -> frozenset[str]:
+        """What losses that a module computed are marked with: its own name, and those of the parts it is made of."""
         if isinstance(module, Object):
-            return module.modules or frozenset({module.path})
+            own = module.modules or frozenset({module.path})
+            if module.instance is None or not depth:
+                return own
+            parts = [part for value in module.attributes.values() for part in _modules_in(value, unknown=unknown)]
+            return own.union(*(self.module_names(part, depth - 1, unknown=unknown) for part in parts))
         if isinstance(module, Opaque):
             return frozenset({module.path})
         return modules_of(module)
@@ -450,6 +460,18 @@ class Calls(HiddenLosses):
         if call.row.undo or self.is_context(call.row):
             return Context(call)
         return self.apply(call)
+
+
+def _modules_in(value: Value, *, unknown: bool) -> list[Value]:
+    """The modules that an attribute may be, or hold in a list: things of the file, and `unknown` ones."""
+    if isinstance(value, Items | Mapping):
+        held = value.items if isinstance(value, Items) else value.items.values()
+        return [
+            part for each in held if isinstance(each, Object | Opaque) for part in _modules_in(each, unknown=unknown)
+        ]
+    if isinstance(value, Opaque):
+        return [value] if unknown and not value.lineage and not value.kind else []
+    return [value] if isinstance(value, Object) and (value.role is Role.MODEL or value.instance is not None) else []
 
 
 __all__ = ["Arguments", "Calls", "losses_in"]

@@ -58,15 +58,23 @@ class Effects(Iterators):
     def copied(self, effect: api.Copy, call: LibraryCall) -> Value:
         """`deepcopy(model)`: another module. Data and numbers are what they were."""
         target = self.operand(effect.operand, call)
-        path = f"copy of {path_of(target)}@{call.node}"
         if isinstance(target, Object):
-            modules = frozenset({path}) if target.modules else target.modules
-            made = replace(target, path=path, attributes=dict(target.attributes), modules=modules, node=call.node)
-            self.objects[path] = made
-            return made
+            return self._copy_of(target, call.node)
         if isinstance(target, Opaque) and not target.lineage:
+            path = self.distinct(f"copy of {target.path}@{call.node}")
             return replace(target, path=path, node=call.node, modules=frozenset(), parts=None)
         return target
+
+    def _copy_of(self, target: Object, node: ir.NodeId, depth: int = 3) -> Object:
+        """A copy of a thing and of the modules that it is made of."""
+        path = self.distinct(f"copy of {target.path}@{node}")
+        modules = frozenset({path}) if target.modules else target.modules
+        made = replace(target, path=path, attributes=dict(target.attributes), modules=modules, node=node)
+        for name, part in target.attributes.items():
+            if isinstance(part, Object) and part.role is api.Role.MODEL and depth:
+                made.attributes[name] = self._copy_of(part, node, depth - 1)
+        self.objects[path] = made
+        return made
 
     def all_reduce(self, effect: api.AllReduce, call: LibraryCall) -> Any:
         target = self.operand(effect.operand, call)

@@ -55,6 +55,7 @@ class Expressions(Comparisons):
         found = frame.find(node.id)
         if found is not None:
             return self.bound_value(found, node.id)
+        self.need(node.id, frame)
         return self.free_name(node.id, node.node)
 
     def eval_attribute(self, node: ir.Attribute, frame: Frame) -> Value:
@@ -144,7 +145,7 @@ class Expressions(Comparisons):
         if isinstance(value, Mapping) and isinstance(index, _PLAIN):
             if index in value.items:
                 return value.items[index]
-            return value.rest if value.rest is not None else Opaque(f"{{...}}[{index!r}]", node=node.node)
+            return value.rest if value.rest is not None else self.opaque(f"{{...}}[{index!r}]", value, node=node.node)
         if isinstance(value, str) and isinstance(index, int) and -len(value) <= index < len(value):
             return value[index]
         if isinstance(value, Object) and isinstance(index, str) and index in value.attributes:

@@ -21,6 +21,7 @@ class Frame:
     collected: list[Value] | None = None  # what a generator has yielded so far
     origin: Module | None = None  # of the frame of a module: which one
     wanted: int | None = None  # after how many values a generator is left
+    missing: dict[str, str] | None = None  # names that the other side of a branch binds, with the branch's condition
 
     def find(self, name: str) -> Frame | None:
         """The frame that binds a name, from here outwards."""

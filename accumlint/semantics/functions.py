@@ -124,12 +124,11 @@ class Functions(Loops):
     def instantiate(self, owner: ClassValue, arguments: Arguments, node: ir.NodeId) -> Value:
         """Make an instance of a class of the file and run its `__init__`."""
         canonical = self.canonical_base(owner)
-        self.serial += 1
         made = Object(
             f"{owner.definition.name}", self.program.registry.role_of(canonical) if canonical else None, canonical,
             instance=owner, node=node,
         )  # fmt: skip
-        made.modules = frozenset({f"{made.path}#{self.serial}"})  # two instances of a class have two sets of parameters
+        made.modules = frozenset({self.distinct(made.path)})  # two instances have two sets of parameters
         init = self.find_member(owner, "__init__")
         if isinstance(init, FunctionValue):
             self.call_function(replace(init, bound=made, is_bound=True), arguments, node)

@@ -73,11 +73,12 @@ class Knowledge:
     literal_steps: int | None = None
     lengths: dict[str, int] = field(default_factory=dict)
     whole: bool = False  # the data shall end with a window
+    preferred: dict[str, bool] = field(default_factory=dict)  # conditions without whose answer a name is not bound
     generic: int = 0
     factors: dict[str, None] = field(default_factory=dict)  # unknowns whose value has no meaning
     step_entries: dict[str, None] = field(default_factory=dict)  # regions that do one microbatch a call
     windows: dict[str, None] = field(default_factory=dict)  # unknown collections whose elements are microbatches
-    optimizers: dict[str, None] = field(default_factory=dict)  # unknown ones that stepped, by path
+    optimizers: dict[str, frozenset[str]] = field(default_factory=dict)  # of late ones, by path: the modules they reach
 
     @property
     def window(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice
 
@@ -180,7 +180,7 @@ class Loops(Statements):
     def _unknown_iteration(self, value: Value, node: ir.NodeId) -> Iteration:
         key = self.key_of(value)
         if isinstance(value, Object) and self.is_loader(value):
-            self.note_loader(key, value)
+            self.note_loader(key, value, node)
         endless = isinstance(value, Opaque | Object) and bool(_ENDLESS.search(value.path))
         around = self._places() if lineage_of(value) else None  # the parts of a batch are the same for each loop
         return Iteration(self._arrivals(value, key, around, endless=endless), key, finite=not endless)
@@ -189,14 +189,28 @@ class Loops(Statements):
         """Where the running loops are."""
         return tuple((loop.node, loop.iteration) for loop in self.loops)
 
-    def note_loader(self, key: str, value: Object) -> None:
+    def note_loader(self, key: str, value: Object, node: ir.NodeId) -> None:
         """What the loader's own arguments say about the sizes of its batches."""
         drops = value.attributes.get("drop_last")
         collate = value.attributes.get("collate_fn")
         known = drops if isinstance(drops, bool) else None
+        if not known and self._divides_evenly(value, node):
+            known = True
         varies = collate.attributes.get("counts_vary") if isinstance(collate, Object) else None
         text = "" if collate is None else path_of(collate).partition("@")[0]
         self.trace.loaders[key] = Loader(known, text, value.node, varies if isinstance(varies, bool) else None)
+
+    def _divides_evenly(self, loader: Object, node: ir.NodeId) -> bool:
+        """Whether the code says how many examples there are, and that they make whole batches."""
+        data, size = loader.attributes.get("dataset"), loader.attributes.get("batch_size")
+        if type(size) is not int or size < 1 or loader.attributes.get("sampler") is not None:
+            return False
+        held: Value = len(data.items) if isinstance(data, Items) else None
+        if isinstance(data, Object) and data.instance is not None:
+            member = self.find_member(data.instance, "__len__")
+            if isinstance(member, FunctionValue):
+                held = self.call(replace(member, bound=data, is_bound=True), self.no_arguments(), node, None)
+        return type(held) is int and held > 0 and held % size == 0
 
     def key_of(self, value: Value) -> str:
         if isinstance(value, Object):
@@ -304,7 +318,7 @@ class Loops(Statements):
     def _learn_early(self, ended: LoopState) -> None:
         """Once an unknown loop has shown that it trains, a run whose loops have other lengths need not be ended."""
         use = self.uses.get(ended.key)
-        if use is None or not (use.direct_backward and use.any_step) or not self.loops or self.setting_up:
+        if use is None or not (use.any_backward and use.any_step) or not self.loops or self.setting_up:
             return
         lengths, changed = self.knowledge.lengths, False
         for loop in (ended, *self.loops):

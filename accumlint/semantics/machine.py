@@ -94,6 +94,7 @@ class MachineState:
         self.following: list[str] = []
         self.anchor: ir.NodeId = -1  # the call of the checked file that led into another one
         self.comprehending = 0
+        self.guessing = 0  # how many branches deep the run is that were only guessed to be taken
         self.fork = False  # whether the side that is not taken next holds a backward of its own
         self.streamed: set[str] = set()
         self.cut_into: dict[str, int] = {}  # the number of parts of data that was cut, by the key of its length
@@ -103,8 +104,9 @@ class MachineState:
         self.asked: set[str] = set()  # unknown collections whose length, or every element, was asked for
         self.called: set[str] = set()  # unknown things that were called on data: models, and helpers of other files
         self.modes: dict[str, bool] = {}  # whether a module is in train mode, where the code says so
-        for path in knowledge.optimizers:
-            self.stores[path] = Store(path)
+        self.made: dict[str, int] = {}  # how many things one place of the code has made
+        for path, modules in knowledge.optimizers.items():
+            self.stores[path] = Store(path, modules=modules)
 
     # ------------------------------------------------------------------------------------------ budgets
 
@@ -233,8 +235,13 @@ class MachineState:
 
     # ------------------------------------------------------------------------------------------- events
 
+    def distinct(self, path: str) -> str:
+        """A name for a thing that is made now: what one place of the code makes twice are two things."""
+        count = self.made[path] = self.made.get(path, 0) + 1
+        return path if count == 1 else f"{path}#{count}"
+
     def store_of(self, optimizer: Object) -> Store:
-        """The store of an optimizer; one that appears late has received everything that came before."""
+        """The store of an optimizer; one that appears late has received what came before from its own modules."""
         shared = optimizer.attributes.get("shares")
         if isinstance(shared, Object):
             return self.store_of(shared)
@@ -242,20 +249,17 @@ class MachineState:
         if store is not None and store.optimizer is None:
             store.optimizer = optimizer
         if store is None:
-            if self.universe and optimizer.path not in self.knowledge.optimizers:
-                self.knowledge.optimizers[optimizer.path] = None
+            own = frozenset[str]() if _is_instance(optimizer) else optimizer.modules  # an instance may hold any part
+            modules = own.union(*(modules_of(v) for v in optimizer.of if not _is_instance(v)))
+            if any(meet(modules, site.modules) for site, _ in self.universe):
+                self.knowledge.optimizers[optimizer.path] = modules
                 raise Restart
-            modules = optimizer.modules.union(*(modules_of(v) for v in optimizer.of if not _is_instance(v)))
-            store = Store(optimizer.path, optimizer, modules, dict(self.universe), self.universe_scaled)
-            for (site, _), _value in self.universe.items():
-                if modules and site.modules and not (modules & site.modules):
-                    store.gradient = {k: v for k, v in store.gradient.items() if k[0] is not site}
-            self.stores[optimizer.path] = store
+            store = self.stores[optimizer.path] = Store(optimizer.path, optimizer, modules)
         return store
 
     def reached_stores(self, modules: frozenset[str]) -> list[Store]:
-        """The stores that a loss computed by these modules reaches; unknown on either side means yes."""
-        return [s for s in self.stores.values() if not modules or not s.modules or modules & s.modules]
+        """The stores that a loss computed by these modules reaches."""
+        return [store for store in self.stores.values() if meet(modules, store.modules)]
 
     def emit(
         self,
@@ -329,7 +333,8 @@ class MachineState:
 
     def brings_microbatches(self, key: str) -> bool:
         """Whether what a loop collects is backpropagated by another loop, one element a microbatch."""
-        return any(kinds == (f"batch:{key}",) for kinds in self.trace.lineages.values())
+        backwards = {event.microbatch for event in self.trace.events if event.kind == "backward"}
+        return any(self.trace.lineages.get(microbatch) == (f"batch:{key}",) for microbatch in backwards)
 
     def is_window(self, key: str) -> bool:
         """Whether a loop over an unknown collection is known to bring one microbatch an element."""
@@ -348,7 +353,7 @@ class MachineState:
         if key in self.answers:
             self._raise_basis(key, may_flip=may_flip, fork=fork)
             return self.answers[key]
-        answer = self.forced.get(key, default)
+        answer = self.forced.get(key, self.knowledge.preferred.get(key, default))
         self.answers[key] = answer
         basis = "flipped" if key in self.forced and answer != default else ("default" if may_flip else "assumed")
         self.trace.decisions.append(Decision(key, answer, basis, node, data, fork))
@@ -378,6 +383,11 @@ class MachineState:
 def collection_of(key: str) -> str:
     """The key of a collection without its place among others: all windows of a stream of windows are alike."""
     return re.sub(r"\[\d+\]", "[]", key)
+
+
+def meet(modules: frozenset[str], others: frozenset[str]) -> bool:
+    """Whether two sets of modules may share parameters; unknown on either side means yes."""
+    return not modules or not others or not modules.isdisjoint(others)
 
 
 def _is_instance(value: Value) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from accumlint.apis import language as api
 from accumlint.apis.signature import Default
 from accumlint.semantics.gradients import Gradients
+from accumlint.semantics.machine import meet
 from accumlint.semantics.values import (
     Items,
     LibraryCall,
@@ -34,8 +35,12 @@ class Objects(Gradients):
         modules = frozenset().union(*(modules_of(value) for value in of)) if of else frozenset()
         if any(isinstance(value, Object) and value.instance is not None for value in of):
             modules = frozenset()  # the optimizer of a whole module of the file: it reaches every part
-        name = canonical.rpartition(".")[2]
-        made = Object(f"{name}@{call.node}", effect.role, canonical, of=of, node=call.node, modules=modules)
+        path = f"{canonical.rpartition('.')[2]}@{call.node}"
+        if effect.role is api.Role.MODEL:
+            path = self.distinct(path)
+        elif effect.role is api.Role.OPTIMIZER:
+            path = self._own_path(path, modules)
+        made = Object(path, effect.role, canonical, of=of, node=call.node, modules=modules)
         if effect.role is api.Role.MODEL:
             self.model_classes[made.path] = canonical
         for key, operand in effect.attributes:
@@ -51,6 +56,14 @@ class Objects(Gradients):
                 made.attributes["shares"] = shared
             self.store_of(made)
         return made
+
+    def _own_path(self, path: str, modules: frozenset[str]) -> str:
+        """The name of an optimizer: one place makes several, if each has a copy of the model for itself."""
+        name, count = path, 1
+        while (known := self.stores.get(name)) is not None and not meet(known.modules, modules):
+            count += 1
+            name = f"{path}#{count}"
+        return name
 
     def wrap(self, effect: api.Wrap, call: LibraryCall) -> Value:
         values: list[Value] = []

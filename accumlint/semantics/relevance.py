@@ -31,6 +31,7 @@ class Relevance:
 
     functions: dict[str, list[ir.Function]]
     keywords: set[str]  # names of keyword arguments given anywhere in the file
+    losses: set[str] = field(default_factory=set)  # names that are backpropagated somewhere in the file
     _words: dict[int, frozenset[str]] = field(default_factory=dict)
     _names: dict[int, frozenset[str]] = field(default_factory=dict)
     _tests: dict[int, frozenset[str]] = field(default_factory=dict)
@@ -44,13 +45,18 @@ class Relevance:
     def of(cls, body: Iterable[ir.Statement]) -> Relevance:
         functions: dict[str, list[ir.Function]] = {}
         keywords: set[str] = set()
+        losses: set[str] = set()
         for statement in body:
             for node in walk(statement):
                 if isinstance(node, ir.Function):
                     functions.setdefault(node.name, []).append(node)
                 elif isinstance(node, ir.Call):
                     keywords |= {argument.keyword for argument in node.arguments if argument.keyword}
-        return cls(functions, keywords)
+                    if called_name(node) in ("backward", "manual_backward"):
+                        values = [node.function.value] if isinstance(node.function, ir.Attribute) else []
+                        values += [argument.value for argument in node.arguments]
+                        losses |= {part.id for value in values for part in walk(value) if isinstance(part, ir.Name)}
+        return cls(functions, keywords, losses)
 
     def has_jump(self, block: tuple[ir.Statement, ...]) -> bool:
         """Whether a block may continue or break the loop around it, or return."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from accumlint.apis.language import Role
 from accumlint.reading import ir
 from accumlint.semantics.arithmetic import STEPS_NAME
 from accumlint.semantics.branches import Branches
@@ -29,6 +32,8 @@ from accumlint.semantics.values import (
     path_of,
 )
 
+_MADE = re.compile(r"(\w+\.)*[A-Z]\w*\(")
+"""How the path of what a class made begins."""
 _NO_GRAD = ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad")
 
 
@@ -136,12 +141,30 @@ class Statements(Branches):
         row = self.program.registry.setter(canonical or None, name)
         if row is not None and isinstance(receiver, Object | Opaque):
             self.perform_setter(row, receiver, value, node)
+        if self.guessing and value is False and self._is_open_switch(receiver, name):
+            return
         if isinstance(receiver, Object):
-            receiver.attributes[name] = value
+            receiver.attributes[name] = self._as_part(value, receiver)
         elif isinstance(receiver, Opaque):
             self.fields[(receiver.path, name)] = value
         elif isinstance(receiver, ClassValue):
             receiver.members[name] = value
+
+    def _is_open_switch(self, receiver: Value, name: str) -> bool:
+        """Whether an attribute is an open switch: turned off in a branch that was guessed, it stays open."""
+        if not isinstance(receiver, Object) or (receiver.instance is None and name not in receiver.attributes):
+            return False
+        held = receiver.attributes.get(name)
+        if held is None and receiver.instance is not None:
+            held = self.find_member(receiver.instance, name)
+        return isinstance(held, Opaque) and not held.lineage
+
+    def _as_part(self, value: Value, owner: Object) -> Value:
+        """An unknown module that becomes a part of a module: two of them made in the same words are two."""
+        is_module = owner.role is Role.MODEL and owner.instance is not None
+        if not is_module or not isinstance(value, Opaque) or value.lineage or not _MADE.match(value.path):
+            return value
+        return replace(value, path=self.distinct(value.path))
 
     def _set_gradient(self, parameter: Opaque, value: Value, node: ir.NodeId) -> None:
         """`p.grad = None`, or `p.grad = p.grad / n`."""
