@@ -49,7 +49,8 @@ _PLAIN_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     ">>": operators.rshift,
 }
 _LIBRARIES = frozenset({"torch", "numpy", "math", "sys", "os", "time", "random", "builtins"})
-_LARGEST = 10**18
+LARGEST = 10**18
+"""No whole number beyond this is followed: what is that large counts no microbatches and weighs no loss."""
 _ROOM = 4096
 STEPS_NAME = re.compile(r"accum|grad_?acc|update_?freq|micro_?(steps|batches)|num_?micro|gas\b|iters?_to_", re.I)
 """Names that people give to the number of accumulation steps; used last, after all that the code shows."""
@@ -108,7 +109,7 @@ class Arithmetic(Base):
             return Opaque(f"{left!r} {operator} {right!r}"[:80])
         if isinstance(result, str) and len(result) > _ROOM:
             return Opaque("string")
-        if isinstance(result, int) and abs(result) > _LARGEST:
+        if isinstance(result, int) and abs(result) > LARGEST:
             return Opaque("a large number")
         return result if not isinstance(result, complex) else Opaque("complex")
 

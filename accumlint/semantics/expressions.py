@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from accumlint.apis.language import NoGrad
 from accumlint.reading import ir
-from accumlint.semantics.arithmetic import STEPS_NAME
+from accumlint.semantics.arithmetic import LARGEST, STEPS_NAME
 from accumlint.semantics.comparisons import Comparisons
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.machine import OUT_OF_STEPS, Stopped
@@ -49,6 +49,8 @@ class Expressions(Comparisons):
         return _EVALUATORS[type(node)](self, node, frame)
 
     def eval_constant(self, node: ir.Constant, frame: Frame) -> Value:
+        if type(node.value) is int and node.value > LARGEST:
+            return Opaque("a large number")
         return node.value  # type: ignore[no-any-return]
 
     def eval_name(self, node: ir.Name, frame: Frame) -> Value:

@@ -173,6 +173,7 @@ def _has_free_window(machine: Machine) -> bool:
 
 def _run_once(machine: Machine, region: Region) -> None:
     try:
+        machine.spend(0)  # where the file's budget is spent, its set-up is not run for each region that is left
         start(machine, region)
     except Stopped as stopped:
         machine.trace.stopped = str(stopped)

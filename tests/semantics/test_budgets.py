@@ -120,3 +120,19 @@ def test_ends_quickly_and_says_why(name: str) -> None:
     found = results(HOSTILE[name])
     assert time.process_time() - began < SECONDS
     assert {result.stopped for result in found if result.stopped} == ({REASONS[name]} if name in REASONS else set())
+
+
+def test_a_spent_file_costs_nothing_more() -> None:
+    """Where the file's budget is spent, its set-up is not run again for each loop that is left."""
+    loops = "".join(f"def train{n}(x, y):\n    for _ in loader:\n        {LOSS}.backward()\n" for n in range(400))
+    began = time.process_time()
+    found = results(SETUP + "".join(f"a{n} = b{n} + 1\n" for n in range(3_000)) + loops)
+    assert time.process_time() - began < 4 * SECONDS
+    assert {result.stopped for result in found[-100:]} == {"the step budget is spent"}
+
+
+@pytest.mark.parametrize("number", ["0x" + "f" * 20_000, "1" * 4_000, str(10**18 + 1)])
+def test_a_number_that_counts_nothing_is_no_number(number: str) -> None:
+    """Python itself refuses to write the first one down."""
+    (result,) = results(loop(f"loss = {LOSS} * {number}\nloss.backward()\n" + STEP))
+    assert not result.stopped
