@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accumlint.findings import FileReport, Finding, Loop, LoopStatus, Problem
-from accumlint.reading.prefilter import Gate, may_train, parse, worth_reading
+from accumlint.reading.prefilter import Gate, may_train, parse, worth_parsing, worth_reading
 
 if TYPE_CHECKING:
     import ast
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from accumlint.source.notebook import NotebookText
     from accumlint.source.text import SourceText
 
+
+HEADS = "ACC108"
+"""The rule about model heads, of which there are many where there is no loop: without it none is read."""
 
 LARGEST_TEXT = 4_000_000
 """Characters of a file that is still read; generated files beyond it are refused, not skipped in silence."""
@@ -52,12 +55,9 @@ def check_source(source: SourceText | NotebookText, options: Options | None = No
         size, limit = len(source.text) / 1e6, LARGEST_TEXT / 1e6
         report.problems.append(Problem(source.filename, f"too large: {size:.1f} MB, the limit is {limit:.0f} MB"))
         return report
-    data = source.text.encode("utf-8", "replace")
-    words = may_train(data)
-    tree = parse(source.text) if words else None
-    gate = _narrowed(source.filename, tree, data, words)
+    gate, tree = _gates(source, options)
     if not gate:
-        refused = _refused(source) if not words else None
+        refused = _refused(source) if tree is None else None
         report.problems += [] if refused is None else [refused]
         return report
     from accumlint.reading.read import ReadError, read_module
@@ -79,12 +79,21 @@ def check_source(source: SourceText | NotebookText, options: Options | None = No
     return report
 
 
-def _narrowed(filename: str, tree: ast.Module | None, data: bytes, words: Gate) -> Gate:
-    """What the file could hold by its syntax; a loop also where its backward is imported from its own project."""
-    gate = worth_reading(tree, words) if words else words
-    if not gate & (Gate.LOOP | Gate.TRAINER) and imports_training(filename, data):
-        gate |= Gate.LOOP
-    return gate
+def _gates(source: SourceText | NotebookText, options: Options) -> tuple[Gate, ast.Module | None]:
+    """What the file could hold that somebody asked for, and its tree if one was needed to tell.
+
+    A file without a backward of its own may import one from its own project. A head is told by its methods alone."""
+    data = source.searchable
+    gate = may_train(data)
+    if options.codes is not None and HEADS not in options.codes:
+        gate &= ~Gate.HEAD
+    gate = worth_parsing(source.text, gate) if gate else gate
+    head, rest = gate & Gate.HEAD, gate & ~Gate.HEAD
+    tree = parse(source.text) if gate else None
+    rest = worth_reading(tree, rest) if rest else rest
+    if not rest and imports_training(source.filename, data):
+        rest = Gate.LOOP
+    return head | rest, tree
 
 
 def imports_training(filename: str, data: bytes) -> bool:
@@ -106,8 +115,10 @@ def _refused(source: SourceText | NotebookText) -> Problem | None:
     import symtable
     import warnings
 
+    from accumlint.reading.recursion import no_collection
+
     try:
-        with warnings.catch_warnings():
+        with no_collection(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             symtable.symtable(source.text, source.filename, "exec")
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from accumlint.reading.ir import NodeId
+if TYPE_CHECKING:  # the rules' pages are read at each start, which need not wait for the classes of the IR
+    from fractions import Fraction
+
+    from accumlint.reading.ir import NodeId
 
 
 class Clause(Enum):

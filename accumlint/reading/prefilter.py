@@ -1,6 +1,6 @@
-"""Two cheap gates before a file is read: words in its bytes, then its `ast`.
+"""Three cheap gates before a file is read: words in its bytes, then where they stand in its text, then its `ast`.
 
-Both answer with a `Gate`: what the file could hold. They are conservative: a word is demanded only where a finding is
+All answer with a `Gate`: what the file could hold. They are conservative: a word is demanded only where a finding is
 impossible without it. A bare `.step(` is a bad word (environments, profilers, progress bars, schedulers), but without
 the letters "step" no optimizer steps in a file, and `backward` alone is not enough.
 
@@ -21,8 +21,11 @@ or `autograd.grad(` was looked at: wrappers, docstrings and metrics); the byte g
 from __future__ import annotations
 
 import ast
+import re
 import warnings
+from collections.abc import Iterator
 from enum import Flag
+from functools import cache
 
 from accumlint.reading.recursion import no_collection
 
@@ -40,6 +43,9 @@ class Gate(Flag):
 HIDDEN_BACKWARD = ("update_grad", "need_update", "loss_scaler")
 """Words of a call that runs the backward pass itself; keywords, but for the last, the usual name of such an object."""
 
+BACKWARDS = ("backward", "manual_backward")
+"""Methods that run a backward pass; what else has the word in its name does only where it is called."""
+
 TRAINER_METHODS = ("compute_loss", "training_step")
 LOSS_FUNCTION = "compute_loss_func"
 """The argument by which a Trainer is given a function instead of a method."""
@@ -47,7 +53,10 @@ LOSS_FUNCTION = "compute_loss_func"
 LOSS_NAMES = ("loss", "entropy", "criterion", "nll", "mse", "bce")
 """What the last name of a call that computes a loss holds, in lower case."""
 
-_HEAD_WORDS = (b"**", b"def forward", b"label", b"loss")
+LABELS = "labels"
+"""The parameter of a head by which the Trainer counts targets."""
+
+_HEAD_WORDS = (b"**", b"def forward", b"labels", b"loss")
 _HIDDEN_WORDS = tuple(word.encode() for word in HIDDEN_BACKWARD)
 _TRAINER_WORDS = tuple(word.encode() for word in TRAINER_METHODS)
 
@@ -62,6 +71,68 @@ def may_train(data: bytes) -> Gate:
     if all(word in data for word in _HEAD_WORDS) and (b"PreTrained" in data or b"transformers" in data):
         gate |= Gate.HEAD
     return gate
+
+
+_BETWEEN = r"(?:[\s\\]|#[^\r\n]*)*"
+_NAMED_BACKWARD = re.compile(rf"\.{_BETWEEN}(?:manual_)?backward\b|backward\w*[\s\\)]*\(", re.IGNORECASE)
+"""An attribute or a call, as the syntax gate wants it; prose (`for backward compatibility`) has neither."""
+
+_RUN_BACKWARD = re.compile(rb"\b(?:manual_)?backward[\s\\)]*\(|" + b"|".join(_HIDDEN_WORDS))
+_DEFINED = re.compile(r"\bdef[ \t]+\w*$|\bsave_for_$")
+
+
+def runs_backward(data: bytes) -> bool:
+    """Whether code of these bytes calls a backward, or what hides one: the syntax that a region is found by."""
+    if b"backward" not in data and not any(word in data for word in _HIDDEN_WORDS):
+        return False
+    return any(
+        _is_use(data[max(at.start() - 40, 0) : at.start()].decode("latin-1")) for at in _RUN_BACKWARD.finditer(data)
+    )
+
+
+def _names_backward(text: str) -> bool:
+    return any(_is_use(text[max(at.start() - 40, 0) : at.start()]) for at in _NAMED_BACKWARD.finditer(text))
+
+
+def _is_use(before: str) -> bool:
+    """By what stands before the word: `def backward(` and `ctx.save_for_backward(` make up an autograd function."""
+    return not _DEFINED.search(before)
+
+
+def worth_parsing(text: str, gate: Gate) -> Gate:
+    """Narrow `gate` by the places of its words in the text, so that most files need no tree."""
+    if gate & Gate.LOOP and not (_names_backward(text) or any(word in text for word in HIDDEN_BACKWARD)):
+        gate &= ~Gate.LOOP
+    if gate & Gate.HEAD and not any(map(_is_head, _forwards(text))):
+        gate &= ~Gate.HEAD
+    return gate
+
+
+_FORWARD = re.compile(r"^([ \t\f]+)(?:async[ \t]+)?def forward\b", re.MULTILINE)
+_LOSS_WORD = re.compile("|".join(LOSS_NAMES), re.IGNORECASE)
+
+
+def _forwards(text: str) -> Iterator[str]:
+    """The source of each method `forward` that could be a head's: up to the next line that stands no deeper."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+    for match in _FORWARD.finditer(text):
+        depth = len(match[1])
+        end = _outward(depth).search(text, match.end())
+        found = text[match.start() : end.start() if end else len(text)]
+        if "**" in found and LABELS in found and _LOSS_WORD.search(found):
+            yield found
+
+
+@cache
+def _outward(depth: int) -> re.Pattern[str]:
+    """The start of a statement with at most that much white space before it; a signature ends with a bracket."""
+    return re.compile(rf"^[ \t\f]{{0,{depth}}}[^\W\d]|^[ \t\f]{{0,{depth}}}@", re.MULTILINE)
+
+
+def _is_head(method: str) -> bool:
+    """Whether the source of a method is a head's; one that cannot be told from what follows it may be."""
+    tree = parse(f"class _:\n{method}")
+    return tree is None or bool(worth_reading(tree, Gate.HEAD))
 
 
 def parse(text: str) -> ast.Module | None:
@@ -96,7 +167,9 @@ _LEAVES = (ast.Name, ast.Constant, ast.Load, ast.Store, ast.Import, ast.ImportFr
 
 def _gate_of(node: ast.AST) -> Gate:
     match node:
-        case ast.Attribute(attr=name) | ast.Call(func=ast.Name(id=name)) if "backward" in name.lower():
+        case ast.Attribute(attr=name) if name in BACKWARDS:
+            return Gate.LOOP
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if _may_run_backward(name):
             return Gate.LOOP
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if name in HIDDEN_BACKWARD:
             return Gate.LOOP
@@ -110,15 +183,26 @@ def _gate_of(node: ast.AST) -> Gate:
             return Gate.NONE
 
 
+def _may_run_backward(name: str) -> bool:
+    """By the name of what is called; to save a tensor for the backward pass is no backward pass."""
+    return "backward" in name.lower() and name != "save_for_backward"
+
+
 def _gate_of_class(node: ast.ClassDef) -> Gate:
     gate = Gate.NONE
     for method in node.body:
         if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
             if method.name in TRAINER_METHODS:
                 gate |= Gate.TRAINER
-            elif method.name == "forward" and method.args.kwarg is not None and _calls_bare_loss(method):
+            elif method.name == "forward" and _takes_labels(method.args) and _calls_bare_loss(method):
                 gate |= Gate.HEAD
     return gate
+
+
+def _takes_labels(arguments: ast.arguments) -> bool:
+    """Whether a `forward` has the parameter that the Trainer counts, and `**kwargs` beside it."""
+    plain = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    return arguments.kwarg is not None and any(each.arg == LABELS for each in plain)
 
 
 def _calls_bare_loss(function: ast.AST) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from accumlint.reading.footprint import ABSENT, Footprint, current, digest, names_in, names_state, recorded, root_of
+from accumlint.reading.prefilter import runs_backward
 from accumlint.reading.program import Module, Span
 from accumlint.reading.read import ReadError, read_module
 
@@ -116,11 +117,11 @@ class Project:
         return self._summaries[key]  # type: ignore[return-value]
 
     def imports_training(self, filename: str, data: bytes) -> bool:
-        """Whether a file (its bytes) imports a module of the project that holds a backward."""
-        return any(self._holds_backward(path) for path in self._imported_by(Path(filename).resolve(), data))
+        """Whether a file (its bytes) imports a module of the project that runs a backward."""
+        return any(self._runs_backward(path) for path in self._imported_by(Path(filename).resolve(), data))
 
-    def _holds_backward(self, path: Path) -> bool:
-        return self._once(("backward", path), lambda: b"backward" in self._bytes_of(path))
+    def _runs_backward(self, path: Path) -> bool:
+        return self._once(("backward", path), lambda: runs_backward(self._bytes_of(path)))
 
     def may_train(self, target: str, importer: str) -> bool:
         """Whether the module that a dotted target is in touches gradients or optimizers, or imports one that does.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import inspect
 import pkgutil
 import re
 from collections.abc import Iterable
@@ -45,8 +44,8 @@ def all_rules() -> tuple[Rule, ...]:
         if not _MODULE.fullmatch(info.name):
             continue
         module = importlib.import_module(f"accumlint.rules.{info.name}")
-        classes = inspect.getmembers(module, inspect.isclass)
-        found += [rule() for _, rule in classes if issubclass(rule, Rule) and rule.__module__ == module.__name__]
+        classes = [each for each in vars(module).values() if isinstance(each, type)]
+        found += [rule() for rule in classes if issubclass(rule, Rule) and rule.__module__ == module.__name__]
     return collect(found)
 
 

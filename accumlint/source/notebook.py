@@ -72,6 +72,11 @@ class NotebookText(SourceText):
         text = "".join(f"{_MARKER.format(name=marker, number=cell.number)}\n{cell.masked}\n" for cell in cells)
         return cls(filename, data, text, "utf-8", bom, cells, marker, masks)
 
+    @property
+    def searchable(self) -> bytes:
+        """The code alone: the bytes of the file are those of its JSON."""
+        return self.text.encode("utf-8", "replace")
+
     def encode(self, new_text: str) -> bytes:
         """The notebook with the changed cells replaced; every other byte is the old one.
 

@@ -24,7 +24,6 @@ _CODES = r"[A-Z]+[0-9]+(?:[,\s]*[A-Z]+[0-9]+)*"
 _INLINE = re.compile(rf"# noqa(?::\s?(?P<codes>{_CODES}))?", re.IGNORECASE)
 _WHOLE_FILE = re.compile(rf"# (?:flake8|accumlint)[:=]\s*noqa(?P<colon>\s*:\s*(?P<codes>{_CODES})?)?", re.IGNORECASE)
 # Cheap questions to the raw text, asked before it is tokenized; a yes may be wrong, a no is not.
-_MAY_HOLD_ANY = re.compile("noqa", re.IGNORECASE)
 _MAY_BE_WHOLE_FILE = re.compile(r"(?:flake8|accumlint)[:=]\s*noqa", re.IGNORECASE)
 _MAY_LIST_CODES = re.compile(rf"noqa\s*:[^\r\n]*{OWN_PREFIX}[0-9]", re.IGNORECASE)
 _CODE = re.compile(r"[^,\s]+")
@@ -85,14 +84,19 @@ class Suppressions:
     @property
     def skips_file(self) -> bool:
         """Whether a blanket comment suppresses the whole file, so that it need not be checked."""
-        if not _MAY_BE_WHOLE_FILE.search(self._text):
+        if not self._may_hold_any or not _MAY_BE_WHOLE_FILE.search(self._text):
             return False
         return any(self._directives[index].codes is None for index in self._whole_file)
 
     @cached_property
     def _directives(self) -> list[Directive]:
         """Found when first asked for: most files have no finding to ask about, and tokenizing is slow."""
-        return list(_find_directives(Comments(self._text))) if _MAY_HOLD_ANY.search(self._text) else []
+        return list(_find_directives(Comments(self._text))) if self._may_hold_any else []
+
+    @cached_property
+    def _may_hold_any(self) -> bool:
+        """Looked for in lower case: a search that ignores case is fifty times slower."""
+        return "noqa" in self._text.lower()
 
     @cached_property
     def _whole_file(self) -> list[int]:

@@ -93,6 +93,11 @@ class SourceText:
             message = f"{character} cannot be written in the file's encoding {self.encoding}"
             raise SourceError(message, line, column) from None
 
+    @property
+    def searchable(self) -> bytes:
+        """The text as bytes in which ASCII words can be searched for."""
+        return self.data if self.encoding == "utf-8" else self.text.encode("utf-8", "replace")
+
     @cached_property
     def lines(self) -> list[str]:
         """The lines without their ends, numbered as Python's tokenizer numbers them."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -58,7 +57,7 @@ def _read_old(target: str) -> bytes | None:
 def _replace(target: str, data: bytes, old: os.stat_result | None) -> None:
     """Write a neighbour and rename it over the target; the neighbour is gone whatever happens."""
     folder = os.path.dirname(target)
-    temporary = os.path.join(folder, f".accumlint-{secrets.token_hex(8)}.tmp")
+    temporary = os.path.join(folder, f".accumlint-{os.urandom(8).hex()}.tmp")
     try:
         # A new file takes its mode from the umask; a copy of an old one is private until it has the old mode.
         handle = os.open(temporary, _FLAGS, 0o666 if old is None else 0o600)
