@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from accumlint import apis
 from accumlint.apis.language import ClassRow, Make, Operand, PatternRow, Rename, Role, Row
 from accumlint.apis.signature import Signature, parse_signature
-from accumlint.reading.requirements import NEWEST, Version, newest_allowed, satisfies
+from accumlint.reading.requirements import NEWEST, Version, satisfies
 
 if TYPE_CHECKING:
     from accumlint.reading.project import Project
@@ -225,7 +225,7 @@ def load() -> Registry:
 
 def load_for(project: Project | None) -> Registry:
     """The registry of all tables in this folder, for the newest versions that a project's requirements allow."""
-    found = {name: newest_allowed(project.root, name) for name in _versioned()} if project is not None else {}
+    found = {name: project.newest_allowed(name) for name in _versioned()} if project is not None else {}
     bounds = tuple((name, version) for name, version in found.items() if version != NEWEST)
     return _load_bound(bounds) if bounds else load()
 

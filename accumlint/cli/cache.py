@@ -1,9 +1,10 @@
 """Results of earlier runs, kept by content: what was checked with the same tool and settings is not checked again.
 
 A result is found by the file's name and bytes, and counts as long as all that the check looked at in the file's
-project is as it was. There is one file of JSON for each tool and settings. A run reads it once and replaces it whole;
-of two runs at once the later adds to what the earlier wrote. A cache that cannot be read counts as empty, and one that
-cannot be written is left alone. Repairs are never applied from it: `--fix` and `--diff` check anew.
+project is as it was. A file that was not touched since is not read for that (`stamps`). There is one file of JSON for
+each tool and settings. A run reads it once and replaces it whole; of two runs at once the later adds to what the
+earlier wrote. A cache that cannot be read counts as empty, and one that cannot be written is left alone. Repairs are
+never applied from it: `--fix` and `--diff` check anew.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from typing import Any
 from accumlint.cli.inputs import Input
 from accumlint.cli.processing import Outcome
 from accumlint.cli.settings import Settings
+from accumlint.cli.stamps import Stamps
 from accumlint.cli.stored import CorruptError, Result, dump, load
-from accumlint.reading.footprint import digest, file_state, names_in, names_state, root_of
+from accumlint.reading.footprint import ABSENT, digest, names_in, names_state, root_of
 from accumlint.report.model import CheckedFile, Trust
 from accumlint.source.notebook import NotPythonError, read_bytes
 from accumlint.source.text import SourceError, read_file
 from accumlint.source.write import WriteError, write_atomically
 
-FORMAT = 1
+FORMAT = 2
 KEPT_DAYS = 30
 TAG = "CACHEDIR.TAG"
 SIGNATURE = "Signature: 8a477f597d28d172789f06886806bc55"
@@ -62,6 +64,7 @@ class Cache:
         self._entries: dict[str, Entry] = {}
         self._used: dict[str, Entry] = {}
         self._states: dict[tuple[str, str], str] = {}
+        self._stamps = Stamps(self._today)
         self._changed = False
         self._read()
 
@@ -69,16 +72,15 @@ class Cache:
         """The outcome of an earlier check of the same bytes in the same surroundings, if there is one."""
         if found.is_stdin:
             return None
-        try:
-            data = read_file(found.path)
-        except SourceError:
+        content = self._stamps.digest_of(os.path.abspath(found.path))
+        if content == ABSENT:
             return None
-        key = found.key(data)
+        key = found.key(content)
         entry = self._entries.get(key)
         if entry is None or not self._is_current(entry, found.path):
             return None
         try:
-            outcome = self._outcome(found, data, entry.result)
+            outcome = self._outcome(found, content, entry.result)
         except (CorruptError, SourceError, NotPythonError):
             return None
         if entry.day + 1 < self._today:
@@ -87,11 +89,17 @@ class Cache:
         self._used[key] = entry
         return outcome
 
-    def _outcome(self, found: Input, data: bytes, stored: Any) -> Outcome:
+    def _outcome(self, found: Input, content: str, stored: Any) -> Outcome:
+        """Raises CorruptError also for a file that has changed since it was looked at."""
         if stored is None:
             return Outcome(CheckedFile(found.shown, trust=self._trust))
         result = load(stored)
-        source = None if result.is_silent else read_bytes(str(found.path), data)
+        source = None
+        if not result.is_silent:
+            data = read_file(found.path)
+            if digest(data) != content:
+                raise CorruptError(f"{found.shown} is being written")
+            source = read_bytes(str(found.path), data)
         file = CheckedFile(
             found.shown,
             source,
@@ -122,7 +130,7 @@ class Cache:
 
     def save(self) -> None:
         """Add what is new to the file; a cache that cannot be written is left as it is."""
-        if not self._changed:
+        if not self._changed and not self._stamps.changed:
             return
         used, self._used, names = self._used, {}, self._names
         self._places, self._names, self._entries = {}, [], {}
@@ -135,6 +143,7 @@ class Cache:
         content = {
             "format": FORMAT,
             "places": self._names,
+            "stamps": {path: each for path, each in self._stamps.known.items() if each[2] + KEPT_DAYS >= self._today},
             "entries": {key: [e.day, e.root, e.folders, e.files, e.state, e.result] for key, e in merged.items()},
         }
         with suppress(WriteError, OSError):
@@ -149,10 +158,11 @@ class Cache:
                 return
             names = [str(name) for name in content["places"]]
             entries = {key: Entry(*fields) for key, fields in content["entries"].items()}
-            places = range(-1, len(names))
             for each in entries.values():
-                if not all(at in places for at in (each.root, *each.folders, *each.files)) or each.day < 0:
+                numbers = (each.root, *each.folders, *each.files)
+                if min(numbers) < -1 or max(numbers) >= len(names) or each.day < 0:
                     return
+            self._stamps.load(content["stamps"])
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return
         self._names, self._entries = names, entries
@@ -175,6 +185,8 @@ class Cache:
 
     def _state(self, place: str, kind: str) -> str:
         """The state of a place, which is looked at once a run."""
+        if kind == "file":
+            return self._stamps.digest_of(place)
         key = (kind, place)
         if key not in self._states:
             self._states[key] = _STATES[kind](place)
@@ -264,4 +276,4 @@ def _folder_state(folder: str) -> str:
     return names_state(names_in(folder))
 
 
-_STATES = {"root": _root_state, "folder": _folder_state, "file": file_state}
+_STATES = {"root": _root_state, "folder": _folder_state}

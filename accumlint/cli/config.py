@@ -16,8 +16,6 @@ from accumlint.cli.rules import known_codes
 from accumlint.cli.selection import check_prefixes
 from accumlint.reading.contracts import LossContract
 
-tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
@@ -102,6 +100,7 @@ def _shown(value: Any) -> str:
 
 
 def _table(path: Path, required: bool) -> dict[str, Any] | None:
+    tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
         document = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:

@@ -34,10 +34,10 @@ class Input:
         """Raises SourceError, or NotPythonError for a notebook of another language."""
         return read_path(self.path) if self.data is None else read_bytes(self.shown, self.data)
 
-    def key(self, data: bytes) -> str:
-        """What the cache finds a result by: the absolute path, the name that is shown, and the bytes."""
-        names = f"{os.path.abspath(self.path)}\0{self.shown}\0".encode("utf-8", "surrogateescape")
-        return digest(names + data)
+    def key(self, content: str) -> str:
+        """What the cache finds a result by: the absolute path, the name that is shown, and the digest of the bytes."""
+        names = f"{os.path.abspath(self.path)}\0{self.shown}\0{content}"
+        return digest(names.encode("utf-8", "surrogateescape"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,8 @@ def find_inputs(settings: Settings) -> Inputs:
 
 def shown_name(path: Path) -> str:
     """The path as it was given; an absolute one below the working directory is shortened."""
-    if path.is_absolute():
-        try:
-            return str(path.relative_to(Path.cwd()))
-        except ValueError:
-            return str(path)
-    return str(path)
+    text = str(path)
+    if not path.is_absolute():
+        return text
+    here = os.getcwd().rstrip(os.sep) + os.sep
+    return text[len(here) :] or "." if f"{text}{os.sep}".startswith(here) else text

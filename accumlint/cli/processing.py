@@ -11,7 +11,7 @@ from accumlint.cli.fixing import repair
 from accumlint.cli.inputs import Input
 from accumlint.cli.settings import Settings
 from accumlint.findings import Problem
-from accumlint.reading.footprint import Footprint, recorded
+from accumlint.reading.footprint import Footprint, digest, recorded
 from accumlint.report.model import CheckedFile
 from accumlint.source.notebook import NotPythonError, read_bytes
 from accumlint.source.suppressions import add_noqa
@@ -52,7 +52,7 @@ def _process(found: Input, settings: Settings) -> Outcome:
     if not settings.fix and not settings.diff:
         with recorded() as footprint:
             file = check_text(source, found.shown, found.path, settings)
-        return Outcome(file, key="" if found.is_stdin else found.key(source.data), footprint=footprint)
+        return Outcome(file, key="" if found.is_stdin else found.key(digest(source.data)), footprint=footprint)
     repaired = repair(source, found.shown, found.path, settings)
     file, new = repaired.file, repaired.source
     changed = new.data != source.data

@@ -1,7 +1,7 @@
 """What a check looked at beyond the file itself, so that its result can be kept as long as none of it changed.
 
-A place is a folder, by the names in it that an import could mean, or a file, by its bytes. Its state is taken when it
-is read and not afterwards: what was seen is what counts.
+A place is a folder, by the names in it that an import or a requirement could mean, or a file, by its bytes. Its state
+is taken when it is read and not afterwards: what was seen is what counts.
 """
 
 from __future__ import annotations
@@ -64,10 +64,12 @@ def digest(data: bytes) -> str:
 
 
 def names_in(folder: str) -> frozenset[str]:
-    """What an import could mean in a folder: `name.py` for a file, `name/` for a folder; nothing if it is no folder."""
+    """What an import could mean in a folder: `name.py` for a file, `name/` for a folder; and its requirement files.
+
+    Nothing if it is no folder."""
     try:
         with os.scandir(folder) as entries:
-            return frozenset(found for entry in entries if (found := _importable(entry)))
+            return frozenset(found for entry in entries if (found := _telling(entry)))
     except OSError:
         return frozenset()
 
@@ -77,20 +79,16 @@ def names_state(names: frozenset[str]) -> str:
     return digest("\n".join(sorted(names)).encode("utf-8", "surrogateescape"))
 
 
-def file_state(path: str) -> str:
-    """The state of a file as it is now."""
-    try:
-        with open(path, "rb") as file:
-            return digest(file.read())
-    except OSError:
-        return ABSENT
+def is_requirements(name: str) -> bool:
+    """`requirements.txt`, `dev-requirements.txt`, `requirements-gpu.txt`."""
+    return name.endswith(".txt") and "requirements" in name
 
 
-def _importable(entry: os.DirEntry[str]) -> str:
+def _telling(entry: os.DirEntry[str]) -> str:
     """The bytes and caches that tools leave behind are no modules, and must not make results stale."""
     name = entry.name
     try:
-        if name.endswith(".py"):
+        if name.endswith(".py") or is_requirements(name):
             return name if entry.is_file() else ""
         return f"{name}/" if name.isidentifier() and name != "__pycache__" and entry.is_dir() else ""
     except OSError:

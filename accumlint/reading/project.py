@@ -20,6 +20,8 @@ from accumlint.reading.footprint import ABSENT, Footprint, current, digest, name
 from accumlint.reading.prefilter import runs_backward
 from accumlint.reading.program import Module, Span
 from accumlint.reading.read import ReadError, read_module
+from accumlint.reading.requirements import LARGEST as LARGEST_REQUIREMENTS
+from accumlint.reading.requirements import Version, newest_allowed
 
 T = TypeVar("T")
 MODULES = 300
@@ -265,6 +267,19 @@ class Project:
             return replace(module, syntax=Unplaced(), lines=())
         except (UnicodeDecodeError, ReadError):
             return None
+
+    # ------------------------------------------------------------------------------------------ requirements
+
+    def newest_allowed(self, library: str) -> Version:
+        """The newest version of a library that the project's requirements allow."""
+        return self._once(("newest", library), lambda: newest_allowed(self.root, library, self))
+
+    def text(self, path: Path) -> str:
+        data = self._bytes_of(path)
+        return data.decode("utf-8", "replace") if len(data) < LARGEST_REQUIREMENTS else ""
+
+    def names(self, folder: Path) -> frozenset[str]:
+        return self._names_in(str(folder))
 
     # ------------------------------------------------------------------------------------------ the footprint
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
+
+from accumlint.reading.footprint import is_requirements, names_in
 
 Version: TypeAlias = tuple[float, ...]
 """The numbers of a release; infinity stands for any later one: `(4, 45, inf)` is the newest 4.45."""
@@ -24,12 +25,38 @@ LARGEST = 5_000_000
 _CLAUSE = re.compile(r"(===?|~=|<=|<|\^|~)\s*v?(\d+(?:\.\d+)*)(\.\*)?")
 
 
-def newest_allowed(root: Path, library: str) -> Version:
+class Folder(Protocol):
+    """How the files of a project are read: a project remembers what was looked at."""
+
+    def text(self, path: Path) -> str:
+        """The text of a file, "" for one that is large or cannot be read."""
+        ...
+
+    def names(self, folder: Path) -> frozenset[str]:
+        """The names of the requirement files in a folder, among others."""
+        ...
+
+
+class _Disk:
+    """The files as they are now."""
+
+    def text(self, path: Path) -> str:
+        try:
+            return path.read_text(encoding="utf-8", errors="replace") if path.stat().st_size < LARGEST else ""
+        except OSError:
+            return ""
+
+    def names(self, folder: Path) -> frozenset[str]:
+        return names_in(str(folder))
+
+
+def newest_allowed(root: Path, library: str, folder: Folder | None = None) -> Version:
     """The newest version of a library that the project in a folder allows: a lock file decides, else the bounds."""
-    locked = [version for name in LOCKS for version in _locked(_text(root / name), library)]
+    folder = folder or _Disk()
+    locked = [version for name in LOCKS for version in _locked(folder.text(root / name), library)]
     if locked:
         return max(locked)
-    return min((newest(clauses) for clauses in _mentions(root, library)), default=NEWEST)
+    return min((newest(clauses) for clauses in _mentions(root, library, folder)), default=NEWEST)
 
 
 def satisfies(version: Version, specifier: str) -> bool:
@@ -73,12 +100,12 @@ def _before(version: Version) -> Version:
     return (*parts[:-1], parts[-1] - 1, math.inf)
 
 
-def _mentions(root: Path, library: str) -> Iterator[str]:
+def _mentions(root: Path, library: str, folder: Folder) -> Iterator[str]:
     """The version clauses beside each mention of a library, as far as the requirement goes."""
     name = re.escape(library).replace("_", "[-_.]").replace(r"\-", "[-_.]")
     pattern = re.compile(rf"(?<![\w./-]){name}(?:\[[^\]\n]*\])?(?P<rest>[^\n;]*)", re.IGNORECASE)
-    for path in _files(root):
-        for match in pattern.finditer(re.sub(r"#.*", "", _text(path))):
+    for path in _files(root, folder):
+        for match in pattern.finditer(re.sub(r"#.*", "", folder.text(path))):
             rest = match["rest"].lstrip()
             if re.match(r"=\s*[\"'{]", rest):  # poetry: name = "^4.40", name = {version = "4.40.0", ...}
                 yield rest.partition("=")[2].strip().partition("version")[2] or rest.partition("=")[2]
@@ -86,24 +113,14 @@ def _mentions(root: Path, library: str) -> Iterator[str]:
                 yield re.split(r"[\"']", rest)[0]
 
 
-def _files(root: Path) -> Iterator[Path]:
+def _files(root: Path, folder: Folder) -> Iterator[Path]:
     for name in FILES:
         yield root / name
-    for folder in FOLDERS:
-        try:
-            yield from sorted(path for path in (root / folder).glob("*requirements*.txt") if path.name not in FILES)
-        except OSError:
-            continue
+    for place in FOLDERS:
+        names = folder.names(root / place)
+        yield from (root / place / name for name in sorted(names) if is_requirements(name) and name not in FILES)
 
 
 def _locked(text: str, library: str) -> Iterator[Version]:
     pattern = rf'name = "{re.escape(library)}"\s+version = "(\d+(?:\.\d+)*)'
     return (release(match[1]) for match in re.finditer(pattern, text))
-
-
-@lru_cache(maxsize=32)
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace") if path.stat().st_size < LARGEST else ""
-    except OSError:
-        return ""

@@ -60,12 +60,13 @@ def discover(paths: Iterable[str | Path], selection: Selection | None = None) ->
     found: dict[str, Path] = {}
     problems: dict[Path, PathProblem] = {}
     specs: dict[str, GitIgnoreSpec | None] = {}
+    folders: dict[str, str] = {}
     for path in map(Path, paths):
         for item in _search(path, selection, specs):
             if isinstance(item, PathProblem):
                 problems.setdefault(item.path, item)
             else:
-                _remember(found, item)
+                _remember(found, item, folders)
     return sorted([*found.values(), *problems.values()], key=_order)
 
 
@@ -73,12 +74,22 @@ def _order(item: Path | PathProblem) -> tuple[str, ...]:
     return (item if isinstance(item, Path) else item.path).parts
 
 
-def _remember(found: dict[str, Path], path: Path) -> None:
+def _remember(found: dict[str, Path], path: Path, folders: dict[str, str]) -> None:
     """Keep one name for a file: rather not a link, then the shortest."""
-    real = os.path.realpath(path) if path != STDIN else "-"
+    real = _real(path, folders) if path != STDIN else "-"
     other = found.get(real)
     if other is None or _rank(path, real) < _rank(other, real):
         found[real] = path
+
+
+def _real(path: Path, folders: dict[str, str]) -> str:
+    """The path without links; `folders` remembers those of folders, which are few."""
+    if path.name in ("", "..") or os.path.islink(path):
+        return os.path.realpath(path)
+    folder = os.path.dirname(path)
+    if folder not in folders:
+        folders[folder] = os.path.realpath(folder)
+    return os.path.join(folders[folder], path.name)
 
 
 def _rank(path: Path, real: str) -> tuple[bool, int, tuple[str, ...]]:

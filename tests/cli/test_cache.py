@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from accumlint.cli import stamps
 from accumlint.cli.cache import Cache
 from accumlint.cli.inputs import Input
 from accumlint.cli.settings import NO_FLAGS, gather
 from accumlint.cli.stored import CorruptError, Result, dump, load
 from accumlint.findings import Edit, Finding, Fix, Loop, LoopStatus, Problem
+from accumlint.reading.footprint import ABSENT, digest
 from accumlint.reading.program import Span
 from accumlint.repair.certificate import Certificate, Check, Measure
 
@@ -184,6 +188,82 @@ def test_a_new_root_counts(run, folder: Path) -> None:
     before = found(run)
     (folder / "inner" / "setup.py").write_text("")
     assert found(run) == found(run, "--no-cache") != before
+
+
+OLD_TRAINER = """
+from transformers import Trainer
+
+class T(Trainer):
+    def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
+        labels = inputs.pop("labels")
+        logits = model(**inputs).logits
+        return torch.nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), labels.view(-1), ignore_index=-100)
+"""
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "dev-requirements.txt", "requirements/requirements-gpu.txt"])
+def test_requirements_count(run, folder: Path, name: str) -> None:
+    """A Trainer that counts no targets yet needs no count: the requirements say which one is meant."""
+    (folder / "setup.py").write_text("")
+    (folder / "train.py").write_text("import torch\n" + OLD_TRAINER)
+    file = folder / name
+    file.parent.mkdir(exist_ok=True)
+    newest = found(run)
+    assert "ACC105" in newest
+    file.write_text("transformers<4.40\n")
+    assert found(run) == []
+    file.write_text("transformers<9.40\n")
+    assert found(run) == newest
+    file.unlink()
+    assert found(run) == newest
+
+
+# ---------------------------------------------------------------------------------------------- files not read
+
+
+def test_a_file_that_was_not_touched_is_not_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = folder / "a.py"
+    file.write_text("x = 1\n")
+    monkeypatch.setattr(stamps, "SETTLED", -1_000_000_000)
+    first = stamps.Stamps(100)
+    before = first.digest_of(str(file))
+    assert before == digest(b"x = 1\n")
+    assert first.changed
+    second = stamps.Stamps(100)
+    second.load(json.loads(json.dumps(first.known)))
+    opened: list[str] = []
+    monkeypatch.setattr("builtins.open", lambda *arguments: opened.append(arguments[0]))
+    assert second.digest_of(str(file)) == before
+    assert (opened, second.changed) == ([], False)
+
+
+@pytest.mark.parametrize("text", ["x = 1  # longer\n", "x = 2\n"])
+def test_a_file_that_was_touched_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Also where its size and the time of its content are as they were."""
+    file = folder / "a.py"
+    file.write_text("x = 1\n")
+    monkeypatch.setattr(stamps, "SETTLED", -1_000_000_000)
+    known = stamps.Stamps(100)
+    known.digest_of(str(file))
+    status = file.stat()
+    time.sleep(0.02)
+    file.write_text(text)
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    later = stamps.Stamps(100)
+    later.load(known.known)
+    assert later.digest_of(str(file)) == digest(text.encode())
+
+
+def test_a_file_that_was_just_written_is_not_trusted(folder: Path) -> None:
+    file = folder / "a.py"
+    file.write_text("x = 1\n")
+    fresh = stamps.Stamps(100)
+    assert fresh.digest_of(str(file)) == digest(b"x = 1\n")
+    assert (fresh.known, fresh.changed) == ({}, False)
+
+
+def test_a_file_that_is_gone_is_absent(folder: Path) -> None:
+    assert stamps.Stamps(100).digest_of(str(folder / "none.py")) == ABSENT
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", "null", '{"format": 1}', '{"format": 1, "places": 3, "entries": 4}'])
