@@ -113,24 +113,29 @@ _LOSS_WORD = re.compile("|".join(LOSS_NAMES), re.IGNORECASE)
 
 
 def _forwards(text: str) -> Iterator[str]:
-    """The source of each method `forward` that could be a head's: up to the next line that stands no deeper."""
+    """The source of each method `forward` that could be a head's, with what follows it up to the next definition."""
     text = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
     for match in _FORWARD.finditer(text):
-        depth = len(match[1])
-        end = _outward(depth).search(text, match.end())
-        found = text[match.start() : end.start() if end else len(text)]
+        ends = (end.start() for end in _definitions(len(match[1])).finditer(text, match.end()))
+        found = next((found for end in ends if not _ends_in_text(found := text[match.start() : end])), None)
+        found = text[match.start() :] if found is None else found
         if "**" in found and LABELS in found and _LOSS_WORD.search(found):
             yield found
 
 
 @cache
-def _outward(depth: int) -> re.Pattern[str]:
-    """The start of a statement with at most that much white space before it; a signature ends with a bracket."""
-    return re.compile(rf"^[ \t\f]{{0,{depth}}}[^\W\d]|^[ \t\f]{{0,{depth}}}@", re.MULTILINE)
+def _definitions(depth: int) -> re.Pattern[str]:
+    """The start of a definition with at most that much white space before it."""
+    return re.compile(rf"^[ \t\f]{{0,{depth}}}(?:(?:async[ \t]+)?def\b|class\b|@\w)", re.MULTILINE)
+
+
+def _ends_in_text(source: str) -> bool:
+    """Whether a long string is still open at the end: what looks like a definition then is text."""
+    return source.count('"""') % 2 == 1 or source.count("'''") % 2 == 1
 
 
 def _is_head(method: str) -> bool:
-    """Whether the source of a method is a head's; one that cannot be told from what follows it may be."""
+    """Whether the source of a method is a head's; one that is no Python by itself may be."""
     tree = parse(f"class _:\n{method}")
     return tree is None or bool(worth_reading(tree, Gate.HEAD))
 

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from accumlint.reading import ir, walk
-from accumlint.reading.prefilter import Gate, may_train, parse, worth_reading
+from accumlint.reading.prefilter import Gate, may_train, parse, runs_backward, worth_parsing, worth_reading
 from accumlint.reading.read import read_module
 from accumlint.reading.survey import Survey, survey
 
@@ -186,6 +186,7 @@ class Model(PreTrainedModel):
 )
 def test_gates(text: str, gate: Gate) -> None:
     assert may_train(text.encode()) == gate
+    assert worth_parsing(text, gate) == gate
     assert worth_reading(parse(text)) == gate
 
 
@@ -202,6 +203,73 @@ def test_gates(text: str, gate: Gate) -> None:
 def test_syntax_narrows_what_bytes_let_through(text: str) -> None:
     assert may_train(text.encode())
     assert not worth_reading(parse(text), may_train(text.encode()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# kept for backward compatibility; optimizer.step()\n",
+        "class F(Function):\n    def forward(ctx, step): ctx.save_for_backward(step)\n    def backward(ctx, g): pass\n",
+        "self.max_backward = 3 + config.step\n",
+        HEAD.replace("x, labels)", "x, labels, **kwargs)"),
+        HEAD.replace("labels=None, ", "").replace("x, labels)", "x, x['labels'])"),
+        HEAD.replace("**kwargs", "mask=None") + "\n    def run(self, **kwargs):\n        pass\n",
+    ],
+)
+def test_places_narrow_what_words_let_through(text: str) -> None:
+    gate = may_train(text.encode())
+    assert gate
+    assert not worth_parsing(text, gate)
+    assert not worth_reading(parse(text), gate)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(loss\n  .  # the whole of it\n  backward)()\noptimizer.step()\n",
+        "step(loss.backward)\n",
+        "(loss.backward)  (\n)\nstep()\n",
+        "scaler.scale(loss).\\\n    backward()\nstep()\n",
+    ],
+)
+def test_a_backward_is_seen_however_it_is_written(text: str) -> None:
+    assert worth_parsing(text, may_train(text.encode())) == Gate.LOOP
+    assert worth_reading(parse(text)) == Gate.LOOP
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD.replace("\n", "\r\n"),
+        HEAD.replace("\n", "\r"),
+        HEAD.replace(
+            "    def forward(self, x, labels=None, **kwargs):", "    def forward(\n  self,\n  labels, **kw\n    ):"
+        ),
+        HEAD.replace("):", '):\n        """Text\nclass that stands at the left.\n"""'),
+        HEAD + "\n    def other(self): return (\n",
+        HEAD.replace("        return", "# a comment at the left\n        return"),
+        HEAD + "if __name__ == '__main__':\n    main()\n",
+        HEAD.replace("    def forward(", "    def forward(self): pass\n\n    @cached\n    def forward("),
+    ],
+)
+def test_a_head_is_found_in_its_text_alone(text: str) -> None:
+    assert worth_parsing(text, may_train(text.encode())) == Gate.HEAD
+
+
+@pytest.mark.parametrize(
+    ("text", "runs"),
+    [
+        ("accelerator.backward(loss)", True),
+        ("manual_backward (loss)", True),
+        ("scaler(loss, update_grad=True)", True),
+        ("def backward(self, loss): pass", False),
+        ("ctx.save_for_backward(x)", False),
+        ("# the backward pass", False),
+        ("self.backward_hook(x)", False),
+    ],
+)
+def test_a_module_that_runs_a_backward(text: str, runs: bool) -> None:
+    assert runs_backward(text.encode()) == runs
 
 
 def test_a_text_that_is_no_python_passes_to_be_reported() -> None:
