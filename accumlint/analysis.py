@@ -47,15 +47,19 @@ class Options:
     contracts: tuple[LossContract, ...] = ()
 
 
-def check_source(source: SourceText | NotebookText, options: Options | None = None) -> FileReport:
-    """Check one file or notebook. Never raises for bad input: `FileReport.problems` says what was wrong."""
+def check_source(
+    source: SourceText | NotebookText, options: Options | None = None, tree: ast.Module | None = None
+) -> FileReport:
+    """Check one file or notebook. Never raises for bad input: `FileReport.problems` says what was wrong.
+
+    `tree` is what `ast` made of the text, if somebody asked already."""
     options = options or Options()
     report = FileReport(source.filename)
     if len(source.text) > LARGEST_TEXT:
         size, limit = len(source.text) / 1e6, LARGEST_TEXT / 1e6
         report.problems.append(Problem(source.filename, f"too large: {size:.1f} MB, the limit is {limit:.0f} MB"))
         return report
-    gate, tree = _gates(source, options)
+    gate, tree = _gates(source, options, tree)
     if not gate:
         refused = _refused(source) if tree is None else None
         report.problems += [] if refused is None else [refused]
@@ -79,7 +83,9 @@ def check_source(source: SourceText | NotebookText, options: Options | None = No
     return report
 
 
-def _gates(source: SourceText | NotebookText, options: Options) -> tuple[Gate, ast.Module | None]:
+def _gates(
+    source: SourceText | NotebookText, options: Options, tree: ast.Module | None
+) -> tuple[Gate, ast.Module | None]:
     """What the file could hold that somebody asked for, and its tree if one was needed to tell.
 
     A file without a backward of its own may import one from its own project. A head is told by its methods alone."""
@@ -89,7 +95,7 @@ def _gates(source: SourceText | NotebookText, options: Options) -> tuple[Gate, a
         gate &= ~Gate.HEAD
     gate = worth_parsing(source.text, gate) if gate else gate
     head, rest = gate & Gate.HEAD, gate & ~Gate.HEAD
-    tree = parse(source.text) if gate else None
+    tree = parse(source.text) if gate and tree is None else tree
     rest = worth_reading(tree, rest) if rest else rest
     if not rest and imports_training(source.filename, data):
         rest = Gate.LOOP

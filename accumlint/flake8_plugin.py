@@ -41,6 +41,7 @@ class Plugin:
     _contracts: ClassVar[tuple[LossContract, ...] | None] = None  # read when the first file needs them
 
     def __init__(self, tree: ast.AST, filename: str, lines: list[str]) -> None:
+        self._tree = tree if isinstance(tree, ast.Module) else None
         self._filename = filename
         self._lines = lines
 
@@ -90,7 +91,7 @@ class Plugin:
         codes = frozenset(rule.code for rule in all_rules())
         contracts = self._loss_contracts()
         try:
-            report = check_source(source, Options(codes=codes, contracts=contracts))
+            report = check_source(source, Options(codes=codes, contracts=contracts), self._tree)
         except Exception as error:
             raise _fault(self._filename, f"{type(error).__name__}: {error}") from error
         for problem in report.problems:

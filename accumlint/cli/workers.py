@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
-from itertools import repeat
 from typing import TYPE_CHECKING
 
 from accumlint.cli.cache import Cache
@@ -21,6 +20,9 @@ if TYPE_CHECKING:
 
 PATIENCE = 1.5  # seconds of work in this process before others are started
 FEWEST = 8  # files that must be left for it
+PORTION = 8  # files that a worker is handed at once
+LARGE = 60_000  # bytes of a file that is handed over alone
+MANY = 100  # of them, at most
 
 
 def process_cached(
@@ -66,10 +68,15 @@ def _in_pool(inputs: Sequence[Input], settings: Settings, workers: int) -> Itera
 
     done = 0
     try:
-        with ProcessPoolExecutor(workers, mp_context=_context()) as pool:
+        with ProcessPoolExecutor(workers, mp_context=_context(), initializer=_begin, initargs=(settings,)) as pool:
             try:
-                for outcome in pool.map(process_lean, inputs, repeat(settings)):
-                    yield outcome
+                # The largest start first and alone: one that came last would keep its process when others are done.
+                large = {found: pool.submit(_process_some, (found,)) for found in _largest(inputs)}
+                rest = [found for found in inputs if found not in large]
+                several = pool.map(_process_some, [rest[at : at + PORTION] for at in range(0, len(rest), PORTION)])
+                small = (outcome for outcomes in several for outcome in outcomes)
+                for found in inputs:
+                    yield large.pop(found).result()[0] if found in large else next(small)
                     done += 1
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -78,6 +85,32 @@ def _in_pool(inputs: Sequence[Input], settings: Settings, workers: int) -> Itera
         message = "a worker process died (out of memory?); try --jobs 1, and please report this"
         for found in inputs[done:]:
             yield Outcome(CheckedFile(found.shown, problems=[Problem(found.shown, message, internal=True)]))
+
+
+def _largest(inputs: Sequence[Input]) -> list[Input]:
+    """The files that may take long by themselves, the largest first."""
+    sized = sorted(((_size(found), at) for at, found in enumerate(inputs)), reverse=True)
+    return [inputs[at] for size, at in sized[:MANY] if size > LARGE]
+
+
+def _size(found: Input) -> int:
+    try:
+        return os.stat(found.path).st_size
+    except (OSError, ValueError):
+        return 0
+
+
+_settings: Settings | None = None  # of a worker process, which is handed them once
+
+
+def _begin(settings: Settings) -> None:
+    global _settings
+    _settings = settings
+
+
+def _process_some(inputs: Sequence[Input]) -> list[Outcome]:
+    assert _settings is not None
+    return [process_lean(found, _settings) for found in inputs]
 
 
 def process_lean(found: Input, settings: Settings) -> Outcome:
