@@ -102,7 +102,7 @@ ROWS = (
         f"{MODULE}.lr_schedulers",
         "",
         f"{SOURCE}:198",
-        (Make(Role.SCHEDULER, of=(Receiver(),), canonical="torch.optim.lr_scheduler.LRScheduler"),),
+        (Make(Role.SCHEDULER, canonical="torch.optim.lr_scheduler.LRScheduler"),),
     ),
     Row(
         f"{MODULE}.clip_gradients",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tokenize
 from collections import Counter
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from accumlint.repair.rewrite import apply_edits
@@ -131,7 +132,8 @@ def _check_weights(plan: RepairPlan, after: list[Judged]) -> None:
             for store in trace.stores:
                 for window in cut_windows(trace, store):
                     for weighting in weigh(trace, window) if window.step is not None else ():
-                        if weighting.shape != "right" or weighting.factor != 1:
+                        summed = trace.world.constant if trace.sums_ranks and trace.world is not None else Fraction(1)
+                        if weighting.shape != "right" or (weighting.factor or Fraction(0)) * summed != 1:
                             raise NotAssured("the interpreter does not find every target weighted by 1 / their number")
                         seen = True
     if not seen:

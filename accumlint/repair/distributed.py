@@ -120,7 +120,8 @@ def _process_group(window: Window) -> Averaging:
     wraps = [n for n in walk(layout.module.body) if isinstance(n, ir.Call) and _called(n) in WRAPPERS]
     if not wraps:
         raise Unplannable("several ranks are in sight, and where their gradients are averaged is not")
-    conditions = {_condition(window, layout.statement(wrap.node)) for wrap in wraps}
+    whole = [w for w in wraps if not any(isinstance(p, ir.For) for p in layout.parents(layout.statement(w.node)))]
+    conditions = {_condition(window, layout.statement(wrap.node)) for wrap in whole or wraps}  # parts are in a loop
     if len(conditions) > 1:
         raise Unplannable(DECIDED_LATE)
     for wrap in wraps:

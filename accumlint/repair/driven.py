@@ -20,7 +20,7 @@ from accumlint.repair.rewrite import Draft, Layout, Unplannable
 
 HOOK = "on_before_optimizer_step"
 LAST = "self.trainer.is_last_batch"
-FP16 = re.compile(r"16-mixed|precision\s*=\s*[\"']?16\b")
+FP16 = re.compile(r"(?<!bf)16-mixed|precision\s*=\s*[\"']?16\b")
 RAW_SUMS = "raw loss sums can overflow fp16: under precision 16-mixed steps are skipped until the scale has come down"
 ENGINES = re.compile(r"deepspeed", re.I)
 

@@ -7,10 +7,11 @@ import re
 from accumlint.contract.verdict import Clause, Violation
 from accumlint.reading import ir
 from accumlint.reading.walk import walk
-from accumlint.repair.boundary import Window
+from accumlint.repair.boundary import Window, events_of
 from accumlint.repair.driven import is_driven, step_at_the_end
 from accumlint.repair.motion import named_test
-from accumlint.repair.rewrite import Draft, Layout, Unplannable
+from accumlint.repair.rewrite import Draft, Layout, Unplannable, blocks, walk_own
+from accumlint.semantics.trace import SYNC
 
 
 def flush(window: Window, wanted: list[Violation], draft: Draft) -> None:
@@ -28,11 +29,12 @@ def flush(window: Window, wanted: list[Violation], draft: Draft) -> None:
         raise Unplannable("it is not a plain loop over batches")
     skips = any(isinstance(s, ir.Continue) for s in boundary.body)
     named = named_test(layout, boundary) if isinstance(loop, ir.For) and not skips else None
-    if named is not None and isinstance(loop, ir.For):
-        _in_its_name(layout, boundary, named, loop, draft)
+    if named is not None and isinstance(loop, ir.For) and _in_its_name(layout, boundary, named, loop, draft):
         return
     last = _last_test(layout, loop, negated=skips) if isinstance(loop, ir.For) else ""
-    if last:
+    if last and isinstance(loop, ir.For):
+        if not skips:
+            _switch_too(window, boundary, loop, draft)
         _, end = layout.range(boundary.test.node)
         start, _ = layout.range(boundary.test.node)
         while layout.text[start - 1] == "(" and layout.text[end : end + 1] == ")":
@@ -48,15 +50,36 @@ def flush(window: Window, wanted: list[Violation], draft: Draft) -> None:
     _flush_after(window, boundary, loop, draft)
 
 
-def _in_its_name(layout: Layout, boundary: ir.If, named: ir.Assign, loop: ir.For, draft: Draft) -> None:
+def _in_its_name(layout: Layout, boundary: ir.If, named: ir.Assign, loop: ir.For, draft: Draft) -> bool:
     """The name that the boundary tests takes in the end of the pass: what else it decides (whether ranks synchronise)
-    stays in step."""
+    stays in step. False where it cannot."""
     negated = isinstance(boundary.test, ir.Unary)
     last = _last_test(layout, loop, negated=negated)
     if not last or isinstance(named.value, ir.Boolean | ir.Conditional):
-        raise Unplannable("whether its loop ended in a partial window is not plain")
+        return False
     _, end = layout.range(named.value.node)
     draft.put(end, end, f" {'and' if negated else 'or'} {last}", always=True)
+    return True
+
+
+def _switch_too(window: Window, boundary: ir.If, loop: ir.For, draft: Draft) -> None:
+    """Where ranks are synchronised by the boundary's own test, written anew, they are on the last microbatch too."""
+    layout, test = window.layout, boundary.test
+    switches = {layout.statement(e.node).node: layout.statement(e.node) for e in events_of(window.events, SYNC)}
+    if not isinstance(test, ir.Compare) or len(test.operators) != 1:
+        return
+    for statement in switches.values():
+        for node in walk_own(statement, {id(each) for body in blocks(statement) for each in body}):
+            if not isinstance(node, ir.Compare) or len(node.operators) != 1 or statement is boundary:
+                continue
+            sides = layout.flat(node.left), layout.flat(node.comparators[0])
+            if sides != (layout.flat(test.left), layout.flat(test.comparators[0])):
+                continue
+            negated = node.operators != test.operators
+            last = _last_test(layout, loop, negated=negated)
+            if {*node.operators, *test.operators} <= {"==", "!="} and last:
+                _, end = layout.range(node.node)
+                draft.put(end, end, f" {'and' if negated else 'or'} {last}", always=True)
 
 
 def _last_test(layout: Layout, loop: ir.For, *, negated: bool) -> str:

@@ -214,7 +214,7 @@ def _move_steps(window: Window, by_clause: dict[Clause, list[ir.Statement]], dra
 
 
 def _in_loop(window: Window, ending: Ending) -> bool:
-    return window.loop in window.layout.loops(ending.steps[0])
+    return not window.loops or window.loop in window.layout.loops(ending.steps[0])
 
 
 def _within(layout: Layout, ending: Ending, statements: list[ir.Statement]) -> list[ir.Statement]:

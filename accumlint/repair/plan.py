@@ -30,6 +30,8 @@ from accumlint.semantics.values import Site
 OTHER_READING = "libcst reads this file otherwise than Python itself"
 
 WEIGHTS = frozenset({Clause.TARGET_WEIGHT, Clause.BATCH_WEIGHT, Clause.PARTIAL_DIVISOR, Clause.UNPROVEN_WEIGHT})
+ORDER = frozenset({Clause.CLIP_COUNT, Clause.CLIP_SCALED, Clause.SCHEDULE, Clause.SCALER, Clause.SYNC})
+"""What only stands at the wrong place: it can be moved beside weights that cannot be repaired."""
 NEVER = {
     Clause.BATCH_NORM: "BatchNorm in train mode: no weighting makes accumulation equal",
     Clause.BATCH_COUPLED: "the loss couples the examples of a batch: no weighting makes it right",
@@ -81,8 +83,6 @@ def plan_repairs(module: Module, judged: Iterable[Judged], strategy: str = AUTO)
 
 def plan_all(module: Module, judged: Iterable[Judged], strategy: str = AUTO) -> list[RepairPlan | Unrepairable]:
     """The same with the reasons for what cannot be repaired."""
-    from accumlint.repair.assure import NotAssured, assure_text
-
     found: list[RepairPlan | Unrepairable] = []
     judged = [each for each in judged if each.violations]
     if not judged:
@@ -102,23 +102,36 @@ def plan_all(module: Module, judged: Iterable[Judged], strategy: str = AUTO) -> 
         wanted = firm or wanted
         if not wanted:
             continue
-        reason = ""
-        for candidate in candidates(layout, each, wanted, strategy):
-            if isinstance(candidate, str):
-                reason = reason or candidate
-                continue
-            plan, equal = candidate
-            try:
-                assure_text(layout.text, module.filename, plan, equal=equal, contracts=module.contracts)
-            except NotAssured as problem:
-                reason = reason or f"the repair that was tried does not hold: {problem}"
-                continue
+        plan = _first_assured(layout, each, wanted, strategy)
+        if isinstance(plan, RepairPlan):
             found.append(plan)
-            reason = ""
-            break
-        else:
-            found += [Unrepairable(v, reason or "no repair is known for it") for v in wanted]
+            continue
+        order = [v for v in wanted if v.clause in ORDER]
+        rest = _first_assured(layout, each, order, strategy) if 0 < len(order) < len(wanted) else ""
+        if isinstance(rest, RepairPlan):  # what stands at the wrong place moves, whatever the loss divides by
+            found.append(rest)
+            wanted = [v for v in wanted if v not in order]
+        found += [Unrepairable(v, plan) for v in wanted]
     return found
+
+
+def _first_assured(layout: Layout, judged: Judged, wanted: list[Violation], strategy: str) -> RepairPlan | str:
+    """The first plan for a region that holds, or why there is none."""
+    from accumlint.repair.assure import NotAssured, assure_text
+
+    reason, module = "", layout.module
+    for candidate in candidates(layout, judged, wanted, strategy):
+        if isinstance(candidate, str):
+            reason = reason or candidate
+            continue
+        plan, equal = candidate
+        try:
+            assure_text(layout.text, module.filename, plan, equal=equal, contracts=module.contracts)
+        except NotAssured as problem:
+            reason = reason or f"the repair that was tried does not hold: {problem}"
+            continue
+        return plan
+    return reason or "no repair is known for it"
 
 
 def candidates(

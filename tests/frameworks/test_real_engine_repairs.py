@@ -47,7 +47,7 @@ def compiled(text: str) -> Any:
 
 
 def repaired() -> str:
-    done = accumlint.repair_source(LOOP)
+    done = accumlint.repair_source(LOOP, unsafe=True)  # on a busy machine gloo may not answer in time
     assert done.changed, done.result.findings
     return done.source
 

@@ -79,7 +79,7 @@ def options_of(text: str) -> dict[str, float]:
 
 
 def repaired(text: str) -> str:
-    done = accumlint.repair_source(text)
+    done = accumlint.repair_source(text, unsafe=True)  # on a busy machine gloo may not answer in time
     assert done.changed, done.result.findings
     return done.source
 

@@ -132,3 +132,68 @@ def test_a_norm_that_is_used_for_every_microbatch_stays_where_it_is() -> None:
         "            optimizer.step()\n            print(norm)\n",
     )
     assert any("for every microbatch" in reason for reason in reasons(text))
+
+
+FSDP2 = """
+import torch
+import torch.nn.functional as F
+from torch.distributed.fsdp import fully_shard
+
+
+def train(model, loader, optimizer, steps):
+    for block in model.blocks:
+        fully_shard(block)
+    fully_shard(model)
+    for i, batch in enumerate(loader):
+        model.set_requires_gradient_sync((i + 1) % steps == 0)
+        loss = F.cross_entropy(model(batch["x"]).flatten(0, 1), batch["y"].flatten(), ignore_index=-100)
+        (loss / steps).backward()
+        if (i + 1) % steps == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+def test_the_last_partial_window_synchronises_as_well() -> None:
+    text = repaired(FSDP2)
+    assert "model.set_requires_gradient_sync((i + 1) % steps == 0 or i + 1 == len(loader))" in text
+    assert "if (i + 1) % steps == 0 or i + 1 == len(loader):" in text
+    assert "grad_scale = torch.distributed.get_world_size() / max(global_targets, 1)" in text
+
+
+def test_a_no_sync_of_the_opposite_test_follows_the_boundary() -> None:
+    switch = "        with model.no_sync() if (i + 1) % accum != 0 else nullcontext():\n"
+    inside = switch + "            (loss / accum).backward()"
+    text = DDP.replace("        (loss / accum).backward()", inside).replace(" or i + 1 == len(loader)", "")
+    after = repaired(text.replace("import torch\n", "import torch\nfrom contextlib import nullcontext\n", 1))
+    assert "with model.no_sync() if (i + 1) % accum != 0 and i + 1 != len(loader) else nullcontext():" in after
+
+
+def test_gradients_that_are_summed_over_the_ranks_need_no_world_size() -> None:
+    text = FSDP2.replace("    for i,", "    model.set_gradient_divide_factor(1.0)\n    for i,")
+    assert "grad_scale = 1 / max(global_targets, 1)" in repaired(text)
+
+
+def test_a_name_for_the_boundary_takes_in_the_end_of_the_pass() -> None:
+    switch = "        model.set_requires_gradient_sync((i + 1) % steps == 0)\n"
+    named = "        last = (i + 1) % steps == 0\n        model.set_requires_gradient_sync(last)\n"
+    text = FSDP2.replace(switch, named)
+    after = repaired(text.replace("        if (i + 1) % steps == 0:", "        if last:"))
+    assert "        last = (i + 1) % steps == 0 or i + 1 == len(loader)\n" in after
+    assert "        if last:\n" in after
+
+
+def test_what_stands_at_the_wrong_place_moves_beside_weights_that_stay() -> None:
+    text = ACCELERATE.replace(
+        "loss = F.cross_entropy(model(x), y, ignore_index=-100)", "loss = model(input_ids=x, labels=y).loss"
+    ).replace(
+        "            optimizer.step()\n",
+        "            accelerator.clip_grad_norm_(model.parameters(), 1.0)\n            optimizer.step()\n",
+    )
+    found = outcomes(text)
+    plans = [each for each in found if isinstance(each, RepairPlan)]
+    assert [v.clause.name for plan in plans for v in plan.violations] == ["CLIP_COUNT"]
+    assert any("out of sight" in each.reason for each in found if isinstance(each, Unrepairable))
+    assert "if accelerator.sync_gradients:\n                accelerator.clip_grad_norm_(" in apply_edits(
+        text, plans[0].edits
+    )

@@ -182,3 +182,29 @@ def test_a_wrong_repair_is_not_proved(kind: str) -> None:
 def test_the_right_repair_is_proved(before: str, after: str) -> None:
     certificate = certify_derived(HEAD + before, HEAD + after, "train.py", confirm=False)
     assert Check.PROVED in certificate.discharged, certificate.missing
+
+
+def test_a_schedule_of_the_module_moves_with_the_only_optimizer() -> None:
+    body = MANUAL.replace(
+        "            optimizer.step()\n", "            optimizer.step()\n            self.lr_schedulers().step()\n"
+    )
+    after = MANUAL_AFTER.replace(
+        "            optimizer.step()\n", "            optimizer.step()\n            self.lr_schedulers().step()\n"
+    )
+    certificate = certify_derived(HEAD + body, HEAD + after, "train.py", confirm=False)
+    assert Check.PROVED in certificate.discharged, certificate.missing
+
+
+def test_gradients_cleared_for_every_microbatch_are_cleared_at_the_boundary() -> None:
+    body = MANUAL.replace("            optimizer.zero_grad()\n", "").replace(
+        "        loss = F", "        optimizer.zero_grad()\n        loss = F"
+    )
+    (plan,) = [each for each in outcomes(HEAD + body) if isinstance(each, RepairPlan)]
+    after = apply_edits(HEAD + body, plan.edits)
+    assert after.count("optimizer.zero_grad()") == 1
+    assert not outcomes(after)
+
+
+def test_bf16_does_not_overflow() -> None:
+    text = HEAD + AUTOMATIC.replace("gradient_clip_val=1.0", 'precision="bf16-mixed"')
+    assert [each.hazard for each in outcomes(text) if isinstance(each, RepairPlan)] == [""]
