@@ -3,7 +3,20 @@
 The release was not at hand when the rows were written: the signatures are from its documentation.
 """
 
-from accumlint.apis.language import AllReduce, Arg, ClassRow, Is, Make, Rename, Role, Row, WorldSize, Wrap, Yields
+from accumlint.apis.language import (
+    AllReduce,
+    Arg,
+    ClassRow,
+    Drive,
+    Is,
+    Make,
+    Rename,
+    Role,
+    Row,
+    WorldSize,
+    Wrap,
+    Yields,
+)
 
 ENGINE = "ignite.engine.Engine"
 SOURCE = "pytorch-ignite 0.5.3, engine/__init__.py"
@@ -17,7 +30,8 @@ ROWS = (
         ENGINE,
         "process_function",
         "pytorch-ignite 0.5.3, engine/engine.py",
-        (Make(Role.TRAINER, of=(Arg("process_function"),)),),
+        (Make(Role.TRAINER, of=(Arg("process_function"),)), Drive(Arg("process_function"), counter="state.iteration")),
+        assumes=("the engine is run over more batches than a window has",),
     ),
     Row(f"{ENGINE}.run", "data=None, max_epochs=None, epoch_length=None", "pytorch-ignite 0.5.3, engine/engine.py", ()),
     Row(

@@ -438,6 +438,15 @@ class SetMode:
 
 
 @dataclass(frozen=True, slots=True)
+class Drive:
+    """The user's function is called again and again, with an engine that counts from 1 and the next microbatch."""
+
+    function: Operand
+    counter: str  # where the engine says which microbatch it is, as a dotted attribute
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Forget:
     """The explicit unknown call: its operands may have been changed in any way; nothing is known of the result."""
 
@@ -491,6 +500,7 @@ Effect: TypeAlias = (
     | RankDivisor
     | NoGrad
     | SetMode
+    | Drive
     | Hook
     | Exempt
     | Forget

@@ -10,6 +10,7 @@ from accumlint.apis import language as api
 from accumlint.reading import ir
 from accumlint.semantics.calls import Arguments
 from accumlint.semantics.iterators import Iterators
+from accumlint.semantics.machine import LoopState
 from accumlint.semantics.numbers import ONE, Num, combine, over_pairs
 from accumlint.semantics.operands import NOTHING
 from accumlint.semantics.trace import COLLECT
@@ -151,6 +152,32 @@ class Effects(Iterators):
             self.call(bound, Arguments([self.operand(effect.argument, call)]), call.node, call.frame)
         return NOTHING
 
+    def drive(self, effect: api.Drive, call: LibraryCall) -> Any:
+        """Run a step function of the user's as its engine does, over whole windows and a partial one."""
+        function = self.operand(effect.function, call)
+        if not isinstance(function, FunctionValue) or self.setting_up or not isinstance(function.function, ir.Function):
+            return NOTHING
+        if "backward" not in self.program.relevance.words(function.function.body):
+            return NOTHING
+        self.trace.guessed = True
+        loop = LoopState(call.node, "driver", is_data=True, finite=False)
+        self.loops.append(loop)
+        owners, _, counter = effect.counter.rpartition(".")
+        engine = holder = Object(f"engine@{call.node}")
+        for name in owners.split("."):
+            holder.attributes[name] = held = Object(f"{holder.path}.{name}")
+            holder = held
+        try:
+            for turn in range(2 * self.knowledge.window + 1):
+                loop.iteration = turn
+                holder.attributes[counter] = turn + 1
+                arguments = self.no_arguments()
+                arguments.positional += [engine, Opaque(f"batch#{turn}", self.arrival("call"))]
+                self.call(function, arguments, call.node, call.frame)
+        finally:
+            self.loops.pop()
+        return NOTHING
+
     def forget(self, effect: api.Forget, call: LibraryCall) -> Any:
         return NOTHING
 
@@ -187,6 +214,7 @@ HANDLERS: dict[type, _Handler] = {
     api.RankDivisor: lambda machine, effect, call: machine.set_rank_divisor(machine.operand(effect.by, call)),
     api.NoGrad: lambda machine, effect, call: NOTHING,
     api.SetMode: Effects.set_mode,
+    api.Drive: Effects.drive,
     api.Hook: Effects.call_hook,
     api.Exempt: Effects.exempt,
     api.Forget: Effects.forget,
