@@ -8,8 +8,9 @@ Nodes are frozen and hold no meaning: whether a call is a loss is decided two la
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from accumlint.reading.record import record
 
 NodeId: TypeAlias = int
 Literal: TypeAlias = int | float | complex | str | bytes | bool | type(...) | None  # type: ignore[valid-type]
@@ -17,7 +18,7 @@ Literal: TypeAlias = int | float | complex | str | bytes | bool | type(...) | No
 # --------------------------------------------------------------------------------------------- expressions
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Constant:
     """A literal; implicitly concatenated strings are one constant. `...` is `Ellipsis`."""
 
@@ -25,20 +26,20 @@ class Constant:
     value: Literal
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Name:
     node: NodeId
     id: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Attribute:
     node: NodeId
     value: Expression
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Argument:
     """One argument of a call: `star` is "", "*" or "**"; `keyword` is set for `name=value`."""
 
@@ -47,14 +48,14 @@ class Argument:
     star: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     node: NodeId
     function: Expression
     arguments: tuple[Argument, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Binary:
     """`operator` is the Python spelling: + - * / // % ** @ & | ^ << >>."""
 
@@ -64,7 +65,7 @@ class Binary:
     right: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unary:
     """`operator` is one of: - + ~ not."""
 
@@ -73,7 +74,7 @@ class Unary:
     operand: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Boolean:
     """`and` / `or`, flattened: `a and b and c` has three values."""
 
@@ -82,7 +83,7 @@ class Boolean:
     values: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Compare:
     """A chain of comparisons; operators are == != < <= > >= is `is not` in `not in`."""
 
@@ -92,7 +93,7 @@ class Compare:
     comparators: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Subscript:
     """`value[index]`; several indices are one `Display` of kind "tuple"."""
 
@@ -101,7 +102,7 @@ class Subscript:
     index: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Slice:
     node: NodeId
     lower: Expression | None
@@ -109,7 +110,7 @@ class Slice:
     step: Expression | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Conditional:
     """`body if test else orelse`."""
 
@@ -119,7 +120,7 @@ class Conditional:
     orelse: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Display:
     """A tuple, list or set display; `kind` is "tuple", "list" or "set"."""
 
@@ -128,7 +129,7 @@ class Display:
     elements: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DictDisplay:
     """A dict display; a key of None is a `**mapping` item."""
 
@@ -136,7 +137,7 @@ class DictDisplay:
     items: tuple[tuple[Expression | None, Expression], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Clause:
     """One `for target in iterable if ...` of a comprehension."""
 
@@ -146,7 +147,7 @@ class Clause:
     is_async: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Comprehension:
     """`kind` is "list", "set", "dict" or "generator"; `value` is set for dicts only (`element: value`)."""
 
@@ -157,21 +158,21 @@ class Comprehension:
     clauses: tuple[Clause, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lambda:
     node: NodeId
     parameters: tuple[Parameter, ...]
     body: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Walrus:
     node: NodeId
     target: Name
     value: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Formatted:
     """An f-string: only the expressions inside it, in order."""
 
@@ -179,7 +180,7 @@ class Formatted:
     values: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Starred:
     """`*value` in a display, an assignment target or a subscript."""
 
@@ -187,13 +188,13 @@ class Starred:
     value: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Await:
     node: NodeId
     value: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Yield:
     """`yield value` or, with `is_from`, `yield from value`."""
 
@@ -202,7 +203,7 @@ class Yield:
     is_from: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unread:
     """Syntax that no layer needs to understand; its sub-expressions are kept so that their effects are not lost."""
 
@@ -237,7 +238,7 @@ Expression: TypeAlias = (
 # ---------------------------------------------------------------------------------------------- statements
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parameter:
     """`kind` is "positional", "keyword" (keyword only), "*" or "**"; `annotation` is kept for roles (`Fabric`, ...)."""
 
@@ -247,7 +248,7 @@ class Parameter:
     kind: str = "positional"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Assign:
     """`a = b = value`, `a: T = value` (one target) and `type X = value`; targets left to right."""
 
@@ -257,7 +258,7 @@ class Assign:
     annotation: Expression | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Declare:
     """`a: T` without a value (a dataclass field, an instance attribute)."""
 
@@ -266,7 +267,7 @@ class Declare:
     annotation: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Augment:
     """`target operator= value`; `operator` without the `=`."""
 
@@ -276,7 +277,7 @@ class Augment:
     value: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Evaluate:
     """An expression statement."""
 
@@ -284,7 +285,7 @@ class Evaluate:
     value: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class If:
     """`elif` is an `If` alone in `orelse`. `node` is the concrete `If`, whose position is that of its `if` keyword."""
 
@@ -294,7 +295,7 @@ class If:
     orelse: tuple[Statement, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class For:
     node: NodeId
     target: Expression
@@ -304,7 +305,7 @@ class For:
     is_async: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class While:
     node: NodeId
     test: Expression
@@ -312,7 +313,7 @@ class While:
     orelse: tuple[Statement, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class With:
     """`items` are (context expression, target or None), left to right."""
 
@@ -322,7 +323,7 @@ class With:
     is_async: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Handler:
     """`except kind as name: body`."""
 
@@ -331,7 +332,7 @@ class Handler:
     body: tuple[Statement, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Try:
     node: NodeId
     body: tuple[Statement, ...]
@@ -340,7 +341,7 @@ class Try:
     final: tuple[Statement, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Case:
     """One `case`: `names` are what its pattern binds, `value` is the literal it compares with, if it is one."""
 
@@ -351,53 +352,53 @@ class Case:
     is_wildcard: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Match:
     node: NodeId
     subject: Expression
     cases: tuple[Case, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Return:
     node: NodeId
     value: Expression | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Raise:
     node: NodeId
     value: Expression | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Assert:
     node: NodeId
     test: Expression
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Delete:
     node: NodeId
     targets: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Break:
     node: NodeId
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Continue:
     node: NodeId
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pass:
     node: NodeId
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Import:
     """`import a.b as c` binds c -> a.b; `import a.b` binds a -> a; `from .m import x as y` binds y -> ".m.x".
 
@@ -408,7 +409,7 @@ class Import:
     bindings: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Scope:
     """`global` / `nonlocal` names."""
 
@@ -417,7 +418,7 @@ class Scope:
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Function:
     node: NodeId
     name: str
@@ -428,7 +429,7 @@ class Function:
     is_generator: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Class:
     node: NodeId
     name: str

@@ -91,7 +91,7 @@ class Arithmetic(Base):
 
     def _plain(self, operator: str, left: Value, right: Value) -> Any:
         """Python's own arithmetic on literals; floats that meet divisions stay exact as fractions."""
-        if not isinstance(left, bool | int | float | str) or not isinstance(right, bool | int | float | str):
+        if not isinstance(left, (bool, int, float, str)) or not isinstance(right, (bool, int, float, str)):
             if isinstance(left, str) and operator == "%":
                 return Opaque("string")
             return NotImplemented
@@ -99,9 +99,9 @@ class Arithmetic(Base):
             return NotImplemented
         if operator == "%" and isinstance(right, int) and self.loops and right > 1:
             self.moduli.append(right)
-        if operator in ("**", "<<") and not (isinstance(right, int | float) and abs(right) < 64):
+        if operator in ("**", "<<") and not (isinstance(right, (int, float)) and abs(right) < 64):
             return Opaque(f"{left!r} {operator} {right!r}"[:80])
-        if isinstance(left, str | bytes) and operator == "*":
+        if isinstance(left, (str, bytes)) and operator == "*":
             return Opaque("string")
         try:
             result = _PLAIN_OPERATORS[operator](left, right)
@@ -274,7 +274,7 @@ class Arithmetic(Base):
 
     def reduced(self, value: Value, kind: str, node: ir.NodeId, *, partial: bool = False) -> Value:
         """`value.mean()` or `value.sum()` over all elements, or over one dimension (`partial`)."""
-        if isinstance(value, Num | bool | int | float):
+        if isinstance(value, (Num, bool, int, float)):
             return value
         if isinstance(value, Form):
             if partial or not (value.is_elementwise or (kind == "mean" and value.is_unknown)):
@@ -309,7 +309,7 @@ class Arithmetic(Base):
 
     def slice_lineage(self, value: Value, index: Value, node: ir.Subscript) -> Lineage:
         """The arrival that taking a moving part of data is: `x[start : start + size]`, `batches[i]`."""
-        if isinstance(index, str | None) or not isinstance(value, Opaque | Object) or lineage_of(index):
+        if isinstance(index, str | None) or not isinstance(value, (Opaque, Object)) or lineage_of(index):
             return NO_DATA
         if isinstance(index, bool) or not self.loops:
             return NO_DATA

@@ -111,7 +111,7 @@ class Machine(Effects):
         self.setting_up, self.budget = True, FOLLOWED_BUDGET
         try:
             for statement in module.body:
-                if isinstance(statement, ir.For | ir.While | ir.If | ir.With):
+                if isinstance(statement, (ir.For, ir.While, ir.If, ir.With)):
                     continue
                 try:
                     self.execute((statement,), made)
@@ -158,7 +158,7 @@ class Machine(Effects):
             return Method(value, name, node)
         if isinstance(value, Mapping) and name in value.items:
             return value.items[name]
-        if isinstance(value, Items | Mapping | Num | Stream | FunctionValue | Super | str):
+        if isinstance(value, (Items, Mapping, Num, Stream, FunctionValue, Super, str)):
             return Method(value, name, node)
         if value is None:
             return Opaque(f"None.{name}", node=node)

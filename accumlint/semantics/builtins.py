@@ -47,7 +47,7 @@ def _len(machine: Any, arguments: Arguments, node: ir.NodeId) -> Value:
         return len(value.items)
     if isinstance(value, Mapping) and value.rest is None:
         return len(value.items)
-    if isinstance(value, str | bytes):
+    if isinstance(value, (str, bytes)):
         return len(value)
     if isinstance(value, Stream) and value.length is not None:
         return value.length
@@ -59,7 +59,7 @@ def _len(machine: Any, arguments: Arguments, node: ir.NodeId) -> Value:
         if member is not None:
             return Opaque(f"len({value.path})")
     is_cut = isinstance(value, Opaque) and value.kind == "parts"
-    if isinstance(value, Opaque | Object) and (is_cut or not lineage_of(value)):
+    if isinstance(value, (Opaque, Object)) and (is_cut or not lineage_of(value)):
         key = machine.key_of(value)
         if is_cut or _is_collection(value) or key in machine.knowledge.lengths or machine.is_loader(value):
             length = int(machine.length_of_key(key))
@@ -134,7 +134,7 @@ def _sum(machine: Any, arguments: Arguments, node: ir.NodeId) -> Value:
     if not items and not isinstance(source, Items):
         return machine.opaque(f"sum({path_of(source)})", source, node=node)  # type: ignore[no-any-return]
     for item in items:
-        total = item if total == 0 and isinstance(item, Form | Opaque) else machine.binary("+", total, item, node)
+        total = item if total == 0 and isinstance(item, (Form, Opaque)) else machine.binary("+", total, item, node)
     return total
 
 
@@ -145,7 +145,7 @@ def _list(kind: str) -> Handler:
         value = arguments.positional[0]
         key = (
             value.key
-            if isinstance(value, Items | Stream)
+            if isinstance(value, (Items, Stream))
             else f"range@{value.node}"
             if isinstance(value, RangeValue)
             else ""
@@ -172,14 +172,14 @@ def _dict(machine: Any, arguments: Arguments, node: ir.NodeId) -> Value:
 
 def _abs(machine: Any, arguments: Arguments, node: ir.NodeId) -> Value:
     value = arguments.positional[0] if arguments.positional else 0
-    if isinstance(value, int | float):
+    if isinstance(value, (int, float)):
         return abs(value)
     return machine.opaque(f"abs({path_of(value)})", value, node=node)  # type: ignore[no-any-return]
 
 
 def _round(machine: Any, arguments: Arguments, node: ir.NodeId) -> Value:
     value = arguments.positional[0] if arguments.positional else 0
-    return value if isinstance(value, int | Num | Opaque) else Opaque(f"round({path_of(value)})")
+    return value if isinstance(value, (int, Num, Opaque)) else Opaque(f"round({path_of(value)})")
 
 
 def _isinstance(machine: Any, arguments: Arguments, node: ir.NodeId) -> Value:
@@ -187,7 +187,7 @@ def _isinstance(machine: Any, arguments: Arguments, node: ir.NodeId) -> Value:
         return Opaque("isinstance()")
     value, kind = arguments.positional
     name = kind.name.rpartition(".")[2] if isinstance(kind, Canonical) else ""
-    if isinstance(value, bool | int | float | str) and name in ("int", "float", "str", "bool", "list", "tuple", "dict"):
+    if isinstance(value, (bool, int, float, str)) and name in ("int", "float", "str", "bool", "list", "tuple", "dict"):
         return isinstance(value, {"int": int, "float": float, "str": str, "bool": bool}.get(name, list))
     if isinstance(value, Items) and name in ("list", "tuple"):
         return value.kind == name

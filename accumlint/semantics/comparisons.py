@@ -72,7 +72,7 @@ class Comparisons(Arithmetic):
             return replace(
                 self._open_comparison(word, left, right, node, literal), points=pointwise(word, first, second)
             )
-        if word in ("==", "!=") and left is right and isinstance(left, Object | FunctionValue):
+        if word in ("==", "!=") and left is right and isinstance(left, (Object, FunctionValue)):
             return word == "=="
         return self._open_comparison(word, left, right, node, literal)
 
@@ -140,11 +140,11 @@ class Comparisons(Arithmetic):
         return Opaque(f"not {text}", lineage, node=node, parts=("not", (inner,))) if negated else inner
 
     def negated(self, value: Value, node: ir.NodeId) -> Value:
-        if isinstance(value, bool | int | float):
+        if isinstance(value, (bool, int, float)):
             return -value
         if isinstance(value, Num):
             return negate(value)
-        if isinstance(value, Form | Opaque):
+        if isinstance(value, (Form, Opaque)):
             if isinstance(value, Opaque) and not value.gradient:
                 known = self.as_number(value)
                 if known is not None:
@@ -155,7 +155,7 @@ class Comparisons(Arithmetic):
 
     def truth(self, value: Value) -> bool | None:
         """Python's truth of a value, or None where it is not known."""
-        if value is None or isinstance(value, bool | int | float | str | bytes):
+        if value is None or isinstance(value, (bool, int, float, str, bytes)):
             return bool(value)
         if isinstance(value, Num):
             return compare("!=", value, number(0)).answer

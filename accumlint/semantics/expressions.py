@@ -198,7 +198,7 @@ class Expressions(Comparisons):
         lineage |= lineage_of(index) | self.slice_lineage(value, first, node)
         gradient = result.gradient and carries_gradient(value)
         kind = "parameters" if isinstance(index, str) and index == "params" else ""
-        modules = result.modules | (value.modules if isinstance(value, Opaque | Object) else frozenset())
+        modules = result.modules | (value.modules if isinstance(value, (Opaque, Object)) else frozenset())
         source = value.source if isinstance(value, Opaque) else None
         hidden = hidden_part(value, index)
         return Opaque(path, lineage, gradient, modules, facts, node.node, kind=kind, source=source, hidden=hidden)
@@ -225,7 +225,7 @@ class Expressions(Comparisons):
 
     def _turns_gradients_off(self, expression: ir.Expression, frame: Frame) -> bool:
         function = expression.function if isinstance(expression, ir.Call) and not expression.arguments else None
-        if not isinstance(function, ir.Name | ir.Attribute):
+        if not isinstance(function, (ir.Name, ir.Attribute)):
             return False
         called = self.evaluate(function, frame)
         row = self.program.registry.find(called.name) if isinstance(called, Canonical) else None

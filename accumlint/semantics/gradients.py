@@ -56,7 +56,7 @@ class Gradients(Losses):
 
     def run_clear(self, effect: api.Clear, call: LibraryCall) -> Any:
         target = self.operand(effect.gradients, call)
-        if isinstance(target, Num | bool | int | float):
+        if isinstance(target, (Num, bool, int, float)):
             return self._changed_in_place(call, 0)
         if isinstance(target, Opaque) and target.kind not in ("parameter", "parameters", "gradient", "group"):
             plain = call.row.call.endswith(".zero_")
@@ -83,7 +83,7 @@ class Gradients(Losses):
         factor = self.as_number(by)
         if factor is None and isinstance(by, Opaque) and not by.lineage:
             factor = self.learn_factor(by)
-        if factor is None and isinstance(by, Form | Opaque):
+        if factor is None and isinstance(by, (Form, Opaque)):
             factor = self.count_for(lineage_of(by), path_of(by))
         if factor is None:
             self.trace.exempt = self.trace.exempt or "gradients are scaled by something unknown"
@@ -100,7 +100,7 @@ class Gradients(Losses):
         by = self.operand(effect.by, call)
         word = "/" if effect.divide else "*"
         own = isinstance(target, Opaque) and target.kind in ("parameter", "parameters", "gradient", "group")
-        if isinstance(target, Object | Items) or own:
+        if isinstance(target, (Object, Items)) or own:
             self.scale_gradient(target, word, by, call.node)
             return None
         if isinstance(target, Opaque) and not target.lineage and call.row.call.rpartition(".")[2] not in (

@@ -37,7 +37,7 @@ class Losses(Operands):
         reduction = self.operand(effect.reduction, call)
         word = reduction if isinstance(reduction, str) else "unknown"
         word = {"batchmean": "mean"}.get(word, word)
-        sources = [v for v in call.bound.values() if not isinstance(v, Default | tuple | dict)]
+        sources = [v for v in call.bound.values() if not isinstance(v, (Default, tuple, dict))]
         lineage = frozenset().union(*(lineage_of(source) for source in sources))  # type: ignore[arg-type]
         targets = self.operand(effect.targets, call)
         site = Site(
@@ -110,7 +110,7 @@ class Losses(Operands):
         self.trace.covered.add(call.node)
         self.anchored(call.node)
         self.trace.followed |= {int(key.rpartition("@")[2]) for key in self.stack}
-        if isinstance(loss, Opaque | Object):
+        if isinstance(loss, (Opaque, Object)):
             unknown = loss if isinstance(loss, Opaque) else Opaque(loss.path, node=call.node)
             if unknown.node < 0:
                 unknown = replace(unknown, node=call.node)

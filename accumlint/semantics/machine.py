@@ -159,17 +159,17 @@ class MachineState:
 
     def as_number(self, value: Value) -> Num | None:
         """The number that a value is, if it is one in this run."""
+        if isinstance(value, Opaque):
+            known = self.knowledge.numbers.get(value.path)
+            if known is not None and is_configured(value):
+                return number(known, value.path, frozenset({value.path}))
+            return None if value.parts is None else self._work_out(value)
         if isinstance(value, Num):
             return value
-        if isinstance(value, bool | int):
+        if isinstance(value, int):
             return number(value)
         if isinstance(value, float):
             return number(value) if value == value and abs(value) != float("inf") else None
-        if isinstance(value, Opaque):
-            if value.path in self.knowledge.numbers and is_configured(value):
-                return number(self.knowledge.numbers[value.path], value.path, frozenset({value.path}))
-            if value.parts is not None:
-                return self._work_out(value)
         return None
 
     def _work_out(self, value: Opaque) -> Num | None:
@@ -214,7 +214,7 @@ class MachineState:
 
     def is_factor(self, value: Value) -> bool:
         """Whether an unknown was given a value without a meaning, or was computed from one."""
-        if not isinstance(value, Opaque | Num):
+        if not isinstance(value, (Opaque, Num)):
             return False
         if isinstance(value, Num):
             return not self.knowledge.factors.keys().isdisjoint(value.unknowns)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
 from typing import TypeAlias
+
+from accumlint.reading.record import record
 
 LONGEST_TEXT = 120
 LONGEST_NUMBER = 2_000
@@ -32,13 +33,13 @@ class Basis(Enum):
     OPEN = "the points disagree"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Comparison:
     answer: bool | None
     basis: Basis
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Num:
     """A rational function of the unknowns, known at a few points.
 

@@ -116,7 +116,7 @@ class Operands(Calls):
             if known is None:
                 return condition.unknown
             value = known
-        if isinstance(value, Num) and isinstance(condition.value, int | float):
+        if isinstance(value, Num) and isinstance(condition.value, (int, float)):
             whole = value.as_int()
             answer = whole is not None and whole == condition.value
         elif isinstance(value, bool | int | float | str | None) or condition.value is None:
@@ -146,7 +146,7 @@ class Operands(Calls):
             return None
         yielded = self._run(call.row.does, call)
         if yielded is NOTHING:
-            arguments = [v for v in call.bound.values() if not isinstance(v, Default | tuple | dict)]
+            arguments = [v for v in call.bound.values() if not isinstance(v, (Default, tuple, dict))]
             sources: list[Any] = [call.receiver, *arguments]
             self.note_logged("", call.row.call, [s for s in sources if s is not None], call.node)
             name = call.row.call.rpartition(".")[2]

@@ -118,7 +118,7 @@ class Relevance:
                             continue
                         for function in self.functions[name]:
                             found |= self._reach(function.body, seen | {name})
-                elif isinstance(node, ir.Assign | ir.Augment | ir.Delete):
+                elif isinstance(node, (ir.Assign, ir.Augment, ir.Delete)):
                     found |= _gradient_writes(node)
         result = frozenset(found)
         if complete or not seen:
@@ -160,7 +160,7 @@ class Relevance:
 
 def nodes_of(statement: ir.Statement) -> Iterator[object]:
     """All nodes of a statement, without the bodies of functions and classes that it only defines."""
-    if isinstance(statement, ir.Function | ir.Class):
+    if isinstance(statement, (ir.Function, ir.Class)):
         return
     yield from walk(statement, into_scopes=False)
 
@@ -209,7 +209,7 @@ def bound_names(statement: ir.Statement) -> Iterator[str]:
         targets: tuple[ir.Expression, ...] = ()
         if isinstance(node, ir.Assign):
             targets = node.targets
-        elif isinstance(node, ir.Augment | ir.For | ir.Walrus):
+        elif isinstance(node, (ir.Augment, ir.For, ir.Walrus)):
             targets = (node.target,)
         for target in targets:
             for part in walk(target):

@@ -101,9 +101,9 @@ class Statements(Branches):
             if whole is not None and -len(container.items) <= whole < len(container.items):
                 container.items[whole] = value
         elif isinstance(container, Opaque) and isinstance(index, Opaque) and index.kind == "mask":
-            if isinstance(value, int | float | Opaque) and not lineage_of(value):
+            if isinstance(value, (int, float, Opaque)) and not lineage_of(value):
                 self.filled.add(container.path)
-        elif isinstance(container, Opaque | Object) and isinstance(index, str):
+        elif isinstance(container, (Opaque, Object)) and isinstance(index, str):
             self.fields[(path_of(container), f"[{index}]")] = value
 
     def _unpack(self, target: ir.Display, value: Value, frame: Frame) -> None:
@@ -139,7 +139,7 @@ class Statements(Branches):
             return
         canonical = receiver.canonical if isinstance(receiver, Object) else ""
         row = self.program.registry.setter(canonical or None, name)
-        if row is not None and isinstance(receiver, Object | Opaque):
+        if row is not None and isinstance(receiver, (Object, Opaque)):
             self.perform_setter(row, receiver, value, node)
         if self.guessing and value is False and self._is_open_switch(receiver, name):
             return
@@ -208,7 +208,7 @@ class Statements(Branches):
 
     def _is_no_grad(self, decorator: ir.Expression, frame: Frame) -> bool:
         expression = decorator.function if isinstance(decorator, ir.Call) else decorator
-        if not isinstance(expression, ir.Attribute | ir.Name):
+        if not isinstance(expression, (ir.Attribute, ir.Name)):
             return False
         value = self.evaluate(expression, frame)
         return isinstance(value, Canonical) and self.program.registry.canonical(value.name) in _NO_GRAD
@@ -223,7 +223,7 @@ class Statements(Branches):
             if isinstance(statement, ir.Function):
                 no_grad = any(self._is_no_grad(decorator, frame) for decorator in statement.decorators)
                 inner.names[statement.name] = FunctionValue(statement, frame, owner=value, no_grad=no_grad)
-            elif isinstance(statement, ir.Assign | ir.Class | ir.Import):
+            elif isinstance(statement, (ir.Assign, ir.Class, ir.Import)):
                 _EXECUTORS[type(statement)](self, statement, inner)
                 if isinstance(statement, ir.Assign) and statement.annotation is not None:
                     self._free_steps(node.name, statement, inner)

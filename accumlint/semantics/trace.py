@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from accumlint.reading import ir
+from accumlint.reading.record import record, thing
 from accumlint.semantics.numbers import Num
 from accumlint.semantics.values import Division, Fact, Form, Site
 
@@ -20,7 +21,7 @@ ADVANCE, UPDATE, SYNC, END = "advance", "update", "sync", "end"
 COLLECT = "collect"  # a sum over ranks; only in a run of two ranks
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Guard:
     """An `if` that was decided on the way to an event: its node, its answer, and whether the test was a number's."""
 
@@ -29,7 +30,7 @@ class Guard:
     numeric: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@thing
 class Event:
     """One thing that happened to the gradient of one optimizer.
 
@@ -55,7 +56,7 @@ class Event:
     is_last: bool = False  # in the last iteration of a finite microbatch loop
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Decision:
     """A branch that the code alone does not decide. `basis` is "default", "flipped", "sampled" or "assumed"."""
 
@@ -67,7 +68,7 @@ class Decision:
     fork: bool = False  # the side that is not taken holds a backward
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Loader:
     """What is known of a loader: whether it drops a short last batch, and its collate function's text.
 

@@ -7,13 +7,14 @@ compared by identity (two names of one object are one object); all other values 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from accumlint.apis.language import Count, Role, Row
 from accumlint.reading import ir
 from accumlint.reading.contracts import LossContract
+from accumlint.reading.record import record, thing
 from accumlint.semantics.numbers import Num
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ LONGEST_PATH = 160
 DEEPEST_PARTS = 5
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fact:
     """Something read off the code that later speaks for or against equal counts ("ignore_index", "mask", ...)."""
 
@@ -51,7 +52,7 @@ Facts: TypeAlias = frozenset[Fact]
 NO_FACTS: Facts = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Hidden:
     """The result of a call that has a loss contract, or (`is_loss`) the loss in it; `call` is the call's node."""
 
@@ -65,7 +66,7 @@ class Hidden:
         return self.is_loss or (self.contract.output is None and not self.contract.shipped)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@thing
 class Site:
     """One birth of a loss: which call, on which data, and what it divided by.
 
@@ -86,7 +87,7 @@ class Site:
     hidden: Hidden | None = None  # the contract that declares its reduction and count
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Division:
     """The loss was divided (or, with a divisor below 1, multiplied) by a number that does not depend on the data."""
 
@@ -94,7 +95,7 @@ class Division:
     divisor: Num
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Form:
     """A loss: a linear form over the values of loss sites. Adding, and multiplying by numbers, are all it can do."""
 
@@ -125,7 +126,7 @@ class Form:
         return all(site.reduction == "unknown" for site, _ in self.terms)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@thing
 class Opaque:
     """Anything that is not understood: an access path, the data it derives from, whether it carries gradient.
 
@@ -195,14 +196,14 @@ class Mapping:
     rest: Value | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SliceValue:
     lower: Value
     upper: Value
     step: Value
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RangeValue:
     """A range; `key` is set if its length is not known."""
 
@@ -222,14 +223,14 @@ class Stream:
     length: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Canonical:
     """A thing of a library by its dotted name: a module, a function, a class."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@thing
 class Deferred:
     """An import of the project that is looked up when the name is first used: most of a file's never are.
 
@@ -240,7 +241,7 @@ class Deferred:
     frame: Frame
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@thing
 class FunctionValue:
     """A function of the file. `bound` is the receiver of a method; `partial` holds arguments given in advance."""
 
@@ -267,7 +268,7 @@ class ClassValue:
     members: dict[str, Value] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@thing
 class Method:
     """A method of something that is not a class of the file: `receiver.name`, not called yet."""
 
@@ -276,7 +277,7 @@ class Method:
     node: ir.NodeId = -1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@thing
 class Context:
     """A call that is a context manager: it acts when a `with` enters it, and again when that is left."""
 
@@ -284,7 +285,7 @@ class Context:
     entered: list[Value] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@thing
 class Super:
     """`super()`: the receiver seen as an instance of the bases of `owner`."""
 
@@ -292,7 +293,7 @@ class Super:
     owner: ClassValue
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@thing
 class LibraryCall:
     """A call that the tables describe: its row, its receiver, its arguments by parameter.
 
@@ -315,48 +316,48 @@ Value: TypeAlias = (
 
 def lineage_of(value: Value) -> Lineage:
     """The data that a value derives from."""
-    if isinstance(value, Opaque | Object):
+    if isinstance(value, Opaque):
         return value.lineage
-    if isinstance(value, Form):
-        return value.lineage
-    if isinstance(value, Items):
-        return frozenset().union(*(lineage_of(item) for item in value.items))
-    if isinstance(value, Mapping):
-        rest = lineage_of(value.rest)
-        return rest.union(*(lineage_of(item) for item in value.items.values()))
-    if isinstance(value, SliceValue):
-        return lineage_of(value.lower) | lineage_of(value.upper) | lineage_of(value.step)
-    if isinstance(value, RangeValue):
-        return lineage_of(value.start) | lineage_of(value.stop)
-    return NO_DATA
+    found = _LINEAGES.get(type(value))
+    return NO_DATA if found is None else found(value)
+
+
+_LINEAGES: dict[type, Callable[[Any], Lineage]] = {
+    Object: lambda value: value.lineage,
+    Form: lambda value: value.lineage,
+    Items: lambda value: NO_DATA.union(*map(lineage_of, value.items)),
+    Mapping: lambda value: lineage_of(value.rest).union(*map(lineage_of, value.items.values())),
+    SliceValue: lambda value: lineage_of(value.lower) | lineage_of(value.upper) | lineage_of(value.step),
+    RangeValue: lambda value: lineage_of(value.start) | lineage_of(value.stop),
+}
 
 
 def modules_of(value: Value) -> frozenset[str]:
     """The modules that a value was computed by."""
-    if isinstance(value, Opaque | Form | Object):
+    if isinstance(value, (Opaque, Form, Object)):
         return value.modules
     if isinstance(value, Items):
-        return frozenset().union(*(modules_of(item) for item in value.items))
+        return _NO_MODULES.union(*map(modules_of, value.items))
     if isinstance(value, Mapping):
-        return frozenset().union(*(modules_of(item) for item in value.items.values()))
-    return frozenset()
+        return _NO_MODULES.union(*map(modules_of, value.items.values()))
+    return _NO_MODULES
 
 
 def facts_of(value: Value) -> Facts:
-    if isinstance(value, Opaque | Form):
+    if isinstance(value, (Opaque, Form)):
         return value.facts
     if isinstance(value, Items):
-        return frozenset().union(*(facts_of(item) for item in value.items))
+        return NO_FACTS.union(*map(facts_of, value.items))
     if isinstance(value, Mapping):
-        return frozenset().union(*(facts_of(item) for item in value.items.values()))
+        return NO_FACTS.union(*map(facts_of, value.items.values()))
     return NO_FACTS
 
 
 def carries_gradient(value: Value) -> bool:
-    if isinstance(value, Form):
-        return not value.detached
     if isinstance(value, Opaque):
         return value.gradient
+    if isinstance(value, Form):
+        return not value.detached
     if isinstance(value, Items):
         return any(carries_gradient(item) for item in value.items)
     if isinstance(value, Mapping):
@@ -389,31 +390,26 @@ _PLAIN = (str, int, float, bytes, type(None))
 
 def path_of(value: Value) -> str:
     """How a value is named in access paths and condition texts."""
-    if isinstance(value, Opaque | Object):
+    if isinstance(value, Opaque):
         return value.path
-    if isinstance(value, Num | Form):
-        return value.text
-    if isinstance(value, Canonical):
-        return value.name
-    if isinstance(value, FunctionValue):
-        return value.name
-    if isinstance(value, ClassValue):
-        return value.definition.name
-    if isinstance(value, Method):
-        return f"{path_of(value.receiver)}.{value.name}"
-    if isinstance(value, Items):
-        return "[...]" if value.items else "[]"
-    if isinstance(value, Mapping):
-        return "{...}"
-    if isinstance(value, SliceValue):
-        return f"{'' if value.lower is None else path_of(value.lower)}:" + (
-            "" if value.upper is None else path_of(value.upper)
-        )
-    if isinstance(value, RangeValue):
-        return f"range({path_of(value.start)}, {path_of(value.stop)})"
-    if isinstance(value, Stream):
-        return f"iter({value.key})"
-    return repr(value)
+    found = _PATHS.get(type(value))
+    return repr(value) if found is None else found(value)
+
+
+_PATHS: dict[type, Callable[[Any], str]] = {
+    Object: lambda value: value.path,
+    Num: lambda value: value.text,
+    Form: lambda value: value.text,
+    Canonical: lambda value: value.name,
+    FunctionValue: lambda value: value.name,
+    ClassValue: lambda value: value.definition.name,
+    Method: lambda value: f"{path_of(value.receiver)}.{value.name}",
+    Items: lambda value: "[...]" if value.items else "[]",
+    Mapping: lambda value: "{...}",
+    SliceValue: lambda value: ":".join("" if b is None else path_of(b) for b in (value.lower, value.upper)),
+    RangeValue: lambda value: f"range({path_of(value.start)}, {path_of(value.stop)})",
+    Stream: lambda value: f"iter({value.key})",
+}
 
 
 def hidden_part(value: Value, part: object) -> Hidden | None:
@@ -422,6 +418,6 @@ def hidden_part(value: Value, part: object) -> Hidden | None:
         return None
     if isinstance(part, SliceValue) and part.lower is None and part.step is None:
         return value.hidden
-    if not isinstance(part, str | int) or not value.hidden.contract.is_loss(part):
+    if not isinstance(part, (str, int)) or not value.hidden.contract.is_loss(part):
         return None
     return replace(value.hidden, is_loss=True)
