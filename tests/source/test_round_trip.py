@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from accumlint.analysis import Options, check_source
 from accumlint.repair.rewrite import apply_edits
-from accumlint.source.text import SourceError, SourceText, split_keeping_ends
+from accumlint.source.text import SourceError, SourceText, split_keeping_ends, split_lines
 
 hypothesmith = pytest.importorskip("hypothesmith")
 
@@ -113,10 +113,10 @@ def surroundings_stay(before: str, after: str, dress: tuple[str, int, bool, bool
     assert new.endswith(end)
     ast.parse(new)
     middle = split_keeping_ends(new[len(start) : len(new) - len(end)])
-    kept = [
-        line for line in split_keeping_ends(loop) if not any(word in line for word in ("zero_grad", "loss", "if ("))
-    ]
-    assert [line for line in middle if line in kept] == kept
+    changed = ("zero_grad", "loss", "if (")
+    # Without their ends: the last CR of the loop and a first LF of what follows are one.
+    kept = [line for line in split_lines(loop) if not any(word in line for word in changed)]
+    assert [bare for line in middle if (bare := line.rstrip("\r\n")) in kept] == kept
     assert [sum(word in line for line in middle) for word in ("# each time", "# the update", "zero_grad")] == [1, 1, 1]
     assert {line[len(line.rstrip("\r\n")) :] for line in middle} <= set(LINE_ENDS[ends])
 
