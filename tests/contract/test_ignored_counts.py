@@ -892,3 +892,27 @@ def test_a_base_of_another_file(base: str, tmp_path: Path) -> None:
     )
     open_project.cache_clear()
     assert check_trainers(module, load(), open_project(tmp_path)) == []
+
+
+@pytest.mark.parametrize(("flag", "expected"), [("", 0), (", ignore_index=-1", 1)])
+def test_a_loss_helper_of_a_base_in_another_file(flag: str, expected: int, tmp_path: Path) -> None:
+    """Its text is not in the checked file: labels may be one a row, and only what is certain is reported."""
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "base.py").write_text(
+        "import torch.nn.functional as F\nfrom transformers import Trainer\n\n\nclass Base(Trainer):\n"
+        "    def keep_loss(self, logits, labels):\n"
+        "        self.kept = F.cross_entropy(logits.view(-1, self.k), labels.view(-1))\n"
+    )
+    source = (
+        f"{TOKENS.replace('AutoModelForCausalLM, Seq2SeqTrainer, ', '')}from base import Base\n\n\nclass T(Base):\n"
+        "    def compute_loss(self, model, inputs, num_items_in_batch=None):\n"
+        "        labels = inputs.pop('labels')\n"
+        "        logits = model(**inputs).logits\n"
+        "        self.keep_loss(logits, labels)\n"
+        f"        return F.cross_entropy(logits.flatten(0, 1), labels.flatten(){flag})\n"
+    )
+    file = tmp_path / "train.py"
+    file.write_text(source)
+    module = read_module(source, str(file))
+    open_project.cache_clear()
+    assert len(check_trainers(module, load(), open_project(tmp_path))) == expected
