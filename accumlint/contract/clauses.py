@@ -12,7 +12,7 @@ from accumlint.contract.evidence import FileFacts, Spread, judge_counts
 from accumlint.contract.exempt import is_summed_on_purpose
 from accumlint.contract.verdict import Clause, Confidence, Evidence, Violation
 from accumlint.contract.weights import Weighting, degree, is_repeated, literal_degree, weigh
-from accumlint.contract.windows import Window, cut_windows
+from accumlint.contract.windows import Window, cut_windows, is_shared
 from accumlint.reading import ir
 from accumlint.semantics.trace import ADVANCE, BACKWARD, CLEAR, CLIP, STEP, UNSCALE, UPDATE, Event, Trace
 from accumlint.semantics.values import Division
@@ -39,9 +39,9 @@ class Case:
     def of(cls, traces: list[Trace], store: str, facts: FileFacts) -> Case:
         other = traces[1] if len(traces) > 1 and not traces[1].stopped else None
         case = cls(traces[0], store, facts, other)
-        case.windows = cut_windows(traces[0], store)
+        case.windows = _own_windows(traces[0], store)
         if other is not None:
-            case.other_windows = cut_windows(other, store)
+            case.other_windows = _own_windows(other, store)
         return case
 
     @property
@@ -76,6 +76,10 @@ class Case:
         if self.trace.guessed:
             return Confidence.GUESSED
         return Confidence.ASSUMED if self.trace.assumptions or self.trace.decisions else Confidence.PROVED
+
+
+def _own_windows(trace: Trace, store: str) -> list[Window]:
+    return [window for window in cut_windows(trace, store) if not is_shared(trace, window)]
 
 
 def usual_size(windows: list[Window], steps: int | None) -> int:

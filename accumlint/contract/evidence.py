@@ -52,13 +52,14 @@ class FileFacts:
     blocks: bool = False
     batch_norm: Evidence | None = None
     counted: Evidence | None = None  # targets that are not ignored are counted: why, if some can be
+    drops_last: bool = False  # some loader of the file drops a short last batch, or is told whether to
 
 
 def read_file_facts(module: Module) -> FileFacts:
     """One pass over a module for signs of padded, masked or fixed-size data."""
     padding: Evidence | None = None
     inputs: Evidence | None = None
-    rows = blocks = False
+    rows = blocks = drops = False
     norm: Evidence | None = None
     frozen = False
     built: set[str] = set()  # names of the library whose models hold BatchNorm
@@ -69,8 +70,10 @@ def read_file_facts(module: Module) -> FileFacts:
             compared |= {each.node for each in node.comparators}
         if isinstance(node, ir.Import):
             built |= {name for name, target in node.bindings if target.partition(".")[0] == LIBRARY}
-        elif isinstance(node, ir.Call) and norm is None and built:
-            norm = _built_with_norm(node, built)
+        elif isinstance(node, ir.Call):
+            drops = drops or any(each.keyword == "drop_last" and not _is_false(each.value) for each in node.arguments)
+            if norm is None and built:
+                norm = _built_with_norm(node, built)
         elif isinstance(node, ir.If):
             frozen = frozen or _freezes_norm(node)
         word = _word(node)
@@ -90,7 +93,11 @@ def read_file_facts(module: Module) -> FileFacts:
         blocks = blocks or bool(_BLOCKS.search(word))
         if norm is None and re.fullmatch(r"(Sync)?BatchNorm(1d|2d|3d)?", word):
             norm = Evidence(word, node.node)
-    return FileFacts(padding, inputs, rows, blocks, None if frozen else norm, counted)
+    return FileFacts(padding, inputs, rows, blocks, None if frozen else norm, counted, drops)
+
+
+def _is_false(value: ir.Expression) -> bool:
+    return isinstance(value, ir.Constant) and value.value is False
 
 
 def _built_with_norm(call: ir.Call, names: set[str]) -> Evidence | None:
@@ -135,7 +142,7 @@ def judge_counts(
         return Judgement(
             Spread.TARGETS, (Evidence("each microbatch divides by the count of its own labels", site.node),)
         )
-    batches = _by_batches(trace, microbatches)
+    batches = _by_batches(trace, microbatches, facts)
     padded = _padded_by_loader(site, trace, microbatches, facts)
     if padded is not None:
         return Judgement(Spread.TARGETS, (padded,))
@@ -221,7 +228,7 @@ def _is_fixed(trace: Trace, microbatches: tuple[int, ...]) -> bool:
     return bool(kinds) and kinds <= {"random", "iteration"}
 
 
-def _by_batches(trace: Trace, microbatches: tuple[int, ...]) -> Judgement:
+def _by_batches(trace: Trace, microbatches: tuple[int, ...], facts: FileFacts) -> Judgement:
     loaders = _loaders(trace, microbatches)
     if loaders:
         known = [trace.loaders.get(key) for key in loaders]
@@ -229,6 +236,8 @@ def _by_batches(trace: Trace, microbatches: tuple[int, ...]) -> Judgement:
         if dropping and all(loader.drops_last for loader in dropping) and len(dropping) == len(known):
             cut = any("part" in trace.lineages.get(k, ()) for k in microbatches)  # into equal parts, or not
             return Judgement(Spread.UNKNOWN if cut else Spread.EQUAL)
+        if facts.drops_last and all(loader.drops_last is None for loader in dropping):
+            return Judgement(Spread.UNKNOWN)  # the loader was handed in, or told to drop by what is not known
         node = dropping[0].node if dropping else None
         return Judgement(Spread.BATCHES, (Evidence("nothing shows that the loader drops a short last batch", node),))
     if _is_fixed(trace, microbatches):

@@ -94,7 +94,7 @@ def _may_flip(violation: Violation, default: Trace) -> bool:
 
 
 def _of_path(traces: list[Trace], facts: FileFacts) -> Iterator[Violation]:
-    for store in traces[0].stores:
+    for store in dict.fromkeys(event.store for event in traces[0].events if event.kind == STEP):
         case = Case.of(traces, store, facts)
         found = [violation for check in CHECKS for violation in check(case)]
         yield from found

@@ -63,6 +63,24 @@ def cut_windows(trace: Trace, store: str) -> list[Window]:
     return windows
 
 
+def is_shared(trace: Trace, window: Window) -> bool:
+    """Whether another optimizer stepped between two backwards of a window, and not with a loss of its own.
+
+    Optimizers that take turns over the parts of one model: which gradient is whose is not known then.
+    """
+    backwards = window.backwards
+    if len(backwards) < 2 or len(trace.stores) < 2:
+        return False
+    arrived: set[Site] = set()
+    for event in trace.events[trace.events.index(backwards[0]) : trace.events.index(backwards[-1])]:
+        own = event.store == window.store
+        if own and event.kind == BACKWARD and event.form is not None:
+            arrived |= {site for site, _ in event.form.terms}
+        if not own and event.kind == STEP and (not event.gradient or arrived & {site for site, _ in event.gradient}):
+            return True
+    return False
+
+
 def _close(
     store: str, current: _Open, step: Event | None, ends: set[tuple[int, int]], positions: dict[int, int]
 ) -> Window:

@@ -118,7 +118,8 @@ def _extreme(word: str) -> Handler:
             whole = result.as_int() if isinstance(result, Num) and not result.unknowns else None
             return result if whole is None else whole
         opaque = machine.opaque(f"{word}({', '.join(path_of(v) for v in values)})", *values, node=node, gradient=False)
-        return Opaque(opaque.path, opaque.lineage, False, opaque.modules, opaque.facts, node, (word, tuple(values)))
+        parts = (word, tuple(values)) if values else None  # `max(*sizes)`: of nothing that can be named
+        return Opaque(opaque.path, opaque.lineage, False, opaque.modules, opaque.facts, node, parts)
 
     return handler
 

@@ -15,7 +15,7 @@ from accumlint.semantics.frames import Frame
 from accumlint.semantics.functions import OPTIMIZER, Arguments, losses_in
 from accumlint.semantics.hidden import HiddenLosses
 from accumlint.semantics.numbers import Num
-from accumlint.semantics.roles import guess_class
+from accumlint.semantics.roles import guess_class, is_named_optimizer
 from accumlint.semantics.similarity import product_facts
 from accumlint.semantics.values import (
     Canonical,
@@ -244,9 +244,20 @@ class Calls(HiddenLosses):
         )
         if not canonical or (receiver.lineage and canonical != OPTIMIZER):
             return receiver
+        if canonical == OPTIMIZER and self._steps_beside(receiver.path, own):
+            return receiver
         made = Object(receiver.path, self.program.registry.role_of(canonical), canonical, modules=receiver.modules)
         self.objects[receiver.path] = made
         return made
+
+    def _steps_beside(self, path: str, written: str) -> bool:
+        """Whether something that steps stands beside an optimizer: a schedule, a moving average of the weights."""
+        if is_named_optimizer(written or path.rpartition(".")[2]) or any(
+            path.startswith(f"{name}[") for name in self.stores
+        ):
+            return False
+        others = (name for name in self.stores if name != path)
+        return any("@" in other or is_named_optimizer(other.rpartition(".")[2]) for other in others)
 
     def _unknown_method(self, receiver: Value, name: str, arguments: Arguments, node: ir.NodeId) -> Value:
         path = f"{path_of(receiver)}.{name}({', '.join(path_of(v) for v in arguments.values)})"

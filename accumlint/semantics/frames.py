@@ -24,9 +24,9 @@ class Frame:
     missing: dict[str, str] | None = None  # names that the other side of a branch binds, with the branch's condition
 
     def find(self, name: str) -> Frame | None:
-        """The frame that binds a name, from here outwards."""
+        """The frame that binds a name, from here outwards; None for a `global` one that is not bound yet."""
         if name in self.shared:
-            return self.shared[name]
+            return self.shared[name] if name in self.shared[name].names else None
         frame: Frame | None = self
         while frame is not None:
             if name in frame.names:

@@ -12,7 +12,7 @@ FABRIC = "lightning.fabric.Fabric"
 ENGINE = "deepspeed.DeepSpeedEngine"
 WRAPPED = "torch.nn.parallel.DistributedDataParallel"
 
-_SCHEDULER_NAME = re.compile(r"sched|warmup|anneal|lr_?(step|decay|policy)|\blr\b|plateau", re.I)
+_SCHEDULER_NAME = re.compile(r"sched|\bsch\d*\b|warmup|anneal|lr_?(step|decay|policy)|\blr\b|plateau", re.I)
 _OPTIMIZER_NAME = re.compile(r"opt(im)?|solver|adam|sgd", re.I)
 _OTHER_STEPPER = re.compile(r"prof|pbar|progress|env\b|envs\b|sim\b|bar\b|ema|tracker|timer|logger", re.I)
 _SCALER_NAME = re.compile(r"scaler", re.I)
@@ -39,6 +39,11 @@ def guess_class(path: str, method: str, *, has_loss: bool, has_arguments: bool, 
     if method == "backward" and has_loss and _ENGINE_NAME.search(last):
         return ENGINE
     return ""
+
+
+def is_named_optimizer(name: str) -> bool:
+    """Whether a name says that something is an optimizer; other things have a `step` as well."""
+    return bool(_OPTIMIZER_NAME.search(name))
 
 
 def _stepper(last: str, *, has_arguments: bool) -> str:
