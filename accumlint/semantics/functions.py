@@ -56,6 +56,7 @@ class Functions(Loops):
         frame = Frame(callee.name, callee.closure, owner=callee.owner, receiver=callee.bound)
         self._bind_parameters(callee, arguments, frame)
         self.stack.append(key)
+        self.callers.append(node)
         before, anchor = self.no_grad, self.anchor
         if 0 <= node < FOREIGN and function.node >= FOREIGN:
             self.anchor = node
@@ -78,6 +79,7 @@ class Functions(Loops):
             return None
         finally:
             self.no_grad, self.anchor = before, anchor
+            self.callers.pop()
             self.stack.pop()
 
     def _run_generator(self, function: ir.Function, frame: Frame) -> Value:

@@ -80,6 +80,8 @@ class MachineState:
         self.spent = 0
         self.answers: dict[str, bool] = {}
         self.stack: list[str] = []
+        self.callers: list[ir.NodeId] = []  # the calls that led to where the run is
+        self.made_by: dict[str, tuple[ir.NodeId, ...]] = {}  # those that led to where an optimizer was made
         self.slices: dict[tuple[object, ...], Atom] = {}
         self.sites: dict[int, tuple[Opaque, Form]] = {}
         self.objects: dict[str, Object] = {}

@@ -58,11 +58,15 @@ class Objects(Gradients):
         return made
 
     def _own_path(self, path: str, modules: frozenset[str]) -> str:
-        """The name of an optimizer: one place makes several, if each has a copy of the model for itself."""
+        """The name of an optimizer: one place makes several, for other callers or each with a copy of the model."""
+        callers = tuple(self.callers)
         name, count = path, 1
-        while (known := self.stores.get(name)) is not None and not meet(known.modules, modules):
+        while (known := self.stores.get(name)) is not None and (
+            not meet(known.modules, modules) or self.made_by.get(name, callers) != callers
+        ):
             count += 1
             name = f"{path}#{count}"
+        self.made_by.setdefault(name, callers)
         return name
 
     def wrap(self, effect: api.Wrap, call: LibraryCall) -> Value:
