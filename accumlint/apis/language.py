@@ -268,13 +268,14 @@ class Make:
 
     `of` are operands it is tied to (an optimizer's parameters, a scheduler's optimizer, a loader's dataset);
     `attributes` copies operands into attributes of the new object; a `Const` is a fact about it ("finite" for a
-    loader).
+    loader). With `kept` the receiver keeps it: each call returns the same object.
     """
 
     role: Role
     of: tuple[Operand, ...] = ()
     attributes: tuple[tuple[str, Operand], ...] = ()
     canonical: str = ""  # the class whose methods it has, default: the row's own call
+    kept: bool = False
     when: tuple[Condition, ...] = ()
 
 
@@ -403,6 +404,15 @@ class Arithmetic:
 
 
 @dataclass(frozen=True, slots=True)
+class Select:
+    """Takes the elements of `of` where the mask `by` is true: `x[mask]` as a call."""
+
+    of: Operand
+    by: Operand
+    when: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Clamp:
     """The call yields its operand kept between two bounds (`count.clamp(min=1)`)."""
 
@@ -497,6 +507,7 @@ Effect: TypeAlias = (
     | Copy
     | Arithmetic
     | Clamp
+    | Select
     | RankDivisor
     | NoGrad
     | SetMode

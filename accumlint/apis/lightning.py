@@ -95,14 +95,14 @@ ROWS = (
         f"{MODULE}.optimizers",
         "use_pl_optimizer=True",
         f"{SOURCE}:168",
-        (Make(Role.OPTIMIZER, of=(Receiver(),), canonical=OPTIMIZER),),
+        (Make(Role.OPTIMIZER, of=(Receiver(),), canonical=OPTIMIZER, kept=True),),
         assumes=("self.optimizers() returns the one optimizer of the module, or their list",),
     ),
     Row(
         f"{MODULE}.lr_schedulers",
         "",
         f"{SOURCE}:198",
-        (Make(Role.SCHEDULER, canonical="torch.optim.lr_scheduler.LRScheduler"),),
+        (Make(Role.SCHEDULER, canonical="torch.optim.lr_scheduler.LRScheduler", kept=True),),
     ),
     Row(
         f"{MODULE}.clip_gradients",
@@ -165,6 +165,7 @@ CLASSES = (
         role=Role.TRAINER,
         attributes=(
             ("automatic_optimization", Const(True)),
+            ("epoch end", Const("on_train_epoch_end")),
             ("should_step", Const(True)),
             ("trainer", Receiver()),
             ("world_size", Ranks()),

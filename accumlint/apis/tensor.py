@@ -23,6 +23,7 @@ from accumlint.apis.language import (
     Row,
     Same,
     ScaleGradients,
+    Select,
 )
 
 TENSOR = "torch.Tensor"
@@ -182,6 +183,8 @@ ROWS = (
     method("minimum", "other", Clamp(THIS, high=Arg("other"))),
     function("maximum", "input, other", Clamp(Arg("input"), low=Arg("other"))),
     function("minimum", "input, other", Clamp(Arg("input"), high=Arg("other"))),
+    method("masked_select", "mask", Select(THIS, by=Arg("mask"))),
+    function("masked_select", "input, mask", Select(Arg("input"), by=Arg("mask"))),
     function("numel", "input", Counts(Arg("input"))),
     function("count_nonzero", "input, dim=None", Counts(Arg("input"), Count.VALID_TARGETS, when=WHOLE)),
     function("squeeze", "input, *args, **kwargs", Same(Arg("input"))),

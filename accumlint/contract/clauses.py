@@ -105,6 +105,27 @@ def check_weights(case: Case) -> Iterator[Violation]:
         if not is_repeated(whole[0], weighting.site):
             continue  # one loss of several in an iteration, each from data of its own: a sum over tasks
         yield from _judge_weighting(case, whole[0], weighting)
+    yield from _judge_flush(case, whole[0])
+
+
+def _judge_flush(case: Case, whole: Window) -> Iterator[Violation]:
+    """A rest of the data that has backwards of its own: its means weigh equally too, or are divided by a whole K."""
+    seen = {weighting.site.node for weighting in weigh(case.trace, whole)}
+    for window in case.stepped:
+        if not 1 < window.size < case.full or window.crosses_end or _is_first(case, window):
+            continue
+        for weighting in weigh(case.trace, window):
+            backward = _backward_of(window, weighting)
+            if weighting.site.node in seen or backward is None or weighting.shape != "equal":
+                continue
+            if not (weighting.site.separable and is_repeated(window, weighting.site)):
+                continue
+            if weighting.weight == Fraction(1, window.size):
+                yield from _judge_equal(case, window, weighting, backward)
+            elif weighting.weight == Fraction(1, case.full):
+                yield from _judge_equal(case, window, weighting, backward)
+                yield _partial(case, window, backward)
+        return
 
 
 def _judge_weighting(case: Case, window: Window, weighting: Weighting) -> Iterator[Violation]:
@@ -167,7 +188,7 @@ def _judge_equal(case: Case, window: Window, weighting: Weighting, backward: Eve
     clause = _SPREAD_CLAUSES.get(judgement.spread)
     if clause is None or (judgement.spread is Spread.BATCHES and _is_coupled(backward)):
         return
-    weight = Fraction(1, case.full)
+    weight = weighting.weight or Fraction(1, case.full)
     yield case.make(
         clause,
         backward.node,
@@ -240,15 +261,19 @@ def _judge_partial(case: Case, weighting: Weighting) -> Iterator[Violation]:
             if same_place and other.weight is not None and other.weight == weighting.weight:
                 backward = _backward_of(window, other)
                 if backward is not None:
-                    yield case.make(
-                        Clause.PARTIAL_DIVISOR,
-                        backward.node,
-                        window,
-                        actual=Fraction(window.size, case.full),
-                        expected=Fraction(1),
-                        other=window.step.node if window.step is not None else None,
-                    )
+                    yield _partial(case, window, backward)
                 return
+
+
+def _partial(case: Case, window: Window, backward: Event) -> Violation:
+    return case.make(
+        Clause.PARTIAL_DIVISOR,
+        backward.node,
+        window,
+        actual=Fraction(window.size, case.full),
+        expected=Fraction(1),
+        other=window.step.node if window.step is not None else None,
+    )
 
 
 def _is_first(case: Case, window: Window) -> bool:

@@ -32,6 +32,7 @@ HIDDEN = "the model's own loss is a mean over tokens"
 _LIBRARIES = ("transformers", "trl", "adapters", "optimum")
 _SWITCHES = frozenset({"model_accepts_loss_kwargs", "loss_is_scaled_for_ga", "accepts_loss_kwargs"})
 _OWN_DIVISION = frozenset({"current_gradient_accumulation_steps", "gradient_accumulation_steps"})
+_SHOWS = frozenset({"log", "print", "info", "debug", "warning", "warn", "add_scalar"})
 _OWN_COUNT = ("get_batch_samples", "_get_num_items_in_batch")
 _TOKENS = re.compile(
     r"(CausalLM|Seq2SeqLM|MaskedLM|LMHeadModel|TokenClassification|ForConditionalGeneration|LanguageModeling"
@@ -178,10 +179,13 @@ def how_ignored(function: ir.Function) -> str:
 
 
 def _is_read(function: ir.Function, name: str) -> bool:
-    """Whether a name is read, other than to throw it away."""
+    """Whether a name is read, other than to throw it away or to show it."""
     idle: set[int] = set()
     for node in walk(function.body):
-        if isinstance(node, ir.Delete):
+        if isinstance(node, ir.Evaluate) and isinstance(node.value, ir.Call):
+            if (dotted(node.value.function) or "").rpartition(".")[2] in _SHOWS:
+                idle.update(id(part) for part in walk(node.value))
+        elif isinstance(node, ir.Delete):
             idle.update(id(part) for target in node.targets for part in walk(target))
         elif isinstance(node, ir.Assign) and all(dotted(target) == "_" for target in node.targets):
             idle.update(id(part) for part in walk(node.value))

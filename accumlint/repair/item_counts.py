@@ -89,10 +89,20 @@ def _divided_in_head(place: _Place) -> tuple[Draft, str, Certificate]:
         raise Unplannable("the count does not reach this function")
     assignment, name, call = _only_loss(place)
     count = Names(place.layout.text).free("num_items")
-    _insert_before(place, assignment, f'{count} = {keywords.arg}.get("{COUNT}")')
+    _insert_before(place, _first_use(place, assignment, call), f'{count} = {keywords.arg}.get("{COUNT}")')
     _reduce(place, call, count)
     _insert_after(place, assignment, f"if {count} is not None:", f"    {name} = {name} / {count}")
     return place.draft, MESSAGES[Clause.SWALLOWED_ITEM_COUNT], Certificate(assumptions=(RELEASE,), missing=(NOT_RUN,))
+
+
+def _first_use(place: _Place, assignment: ast.Assign, call: ast.Call) -> ast.stmt:
+    """The statement that makes the loss, or, before it, the one that makes its criterion."""
+    if any(node is call for node in ast.walk(assignment)):
+        return assignment
+    for node in ast.walk(place.function):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is call:
+            return node
+    raise Unplannable("where its criterion is made is not plain")
 
 
 def _switched(place: _Place) -> tuple[Draft, str, Certificate]:
@@ -133,9 +143,9 @@ def _reducing(place: _Place, call: ast.Call) -> ast.Call | None:
     """The call that takes the reduction of a cross-entropy: the function's own, or that of the criterion it is."""
     canonical = place.scope.canonical(call.func)
     made: ast.expr | None = call if canonical in FUNCTIONS else None
-    limit = 3
+    limit = 2  # a third argument, or the first of the module, is the class weights: their sum is another divisor
     if made is None:
-        limit = 1
+        limit = 0
         made = call.func
         if isinstance(made, ast.Name):
             name = made.id
@@ -145,10 +155,15 @@ def _reducing(place: _Place, call: ast.Call) -> ast.Call | None:
             return None
     assert isinstance(made, ast.Call)
     plain = not any(isinstance(argument, ast.Starred) for argument in made.args) and len(made.args) <= limit
+    weighted = any(k.arg == "weight" and not _is_none(k.value) for k in made.keywords)
     named = {keyword.arg for keyword in made.keywords}
-    if not plain or named & {None, "reduction", "size_average", "reduce"}:
+    if weighted or not plain or named & {None, "reduction", "size_average", "reduce"}:
         return None
     return made
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
 
 
 def _reduce(place: _Place, call: ast.Call, count: str) -> None:

@@ -20,7 +20,7 @@ from accumlint.repair.boundary import (
 from accumlint.repair.distributed import move_switch
 from accumlint.repair.flow import by_steps, propagated
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
-from accumlint.semantics.trace import ADVANCE, BACKWARD, STEP
+from accumlint.semantics.trace import ADVANCE, BACKWARD, STEP, UNSCALE
 
 
 def divide_too_little(window: Window, wanted: list[Violation], draft: Draft) -> None:
@@ -137,11 +137,11 @@ def move_parts(window: Window, wanted: list[Violation], draft: Draft) -> None:
         lines: list[str] = []
         outside_unscale = [s for s in by_clause.get(Clause.SCALER, []) if _calls(s, "unscale_")]
         lines += [layout.one_line(s) for s in outside_unscale if s not in _within(layout, ending, ending.unscales)]
-        anchor = ending.first(layout) if not clips else _step_in(layout, ending)
-        if Clause.CLIP_SCALED in by_clause and clips:
+        if Clause.CLIP_SCALED in by_clause and clips and not _explicit_unscales(window):
             lines.append(_unscale_text(window))
         lines += [layout.one_line(_movable(layout, s)) for s in clips]
         if lines:
+            anchor = ending.first(layout) if not clips else _step_in(layout, ending)
             draft.before(anchor, *[part for line in lines for part in line.split("\n")])
         late = [layout.one_line(s) for s in by_clause.get(Clause.SCALER, []) if _calls(s, "update")]
         late += [layout.one_line(_movable(layout, s)) for s in by_clause.get(Clause.SCHEDULE, [])]
@@ -164,11 +164,25 @@ def _unscale_first(window: Window, clips: list[ir.Statement], draft: Draft) -> N
     """`scaler.unscale_(optimizer)` before a clip, in the function of the step."""
     layout = window.layout
     steps = [layout.statement(e.node) for e in events_of(window.events, STEP)]
+    late = _explicit_unscales(window)
     for clip in clips:
         near = [s for s in steps if layout.function(s) is layout.function(clip)]
         if not near:
             raise Unplannable("its clip and its step are in different functions")
-        draft.before(_movable(layout, clip), _unscale(layout, near[0]))
+        if late:  # unscaled after the clip: a second `unscale_` before one `update` raises
+            block = layout.places[_movable(layout, clip).node].block
+            if len(clips) > 1 or len(late) > 1 or layout.places[late[0].node].block is not block:
+                raise Unplannable("gradients are unscaled after the clip")
+            draft.before(_movable(layout, clip), layout.one_line(late[0]))
+            draft.delete(late[0], moved=True)
+        else:
+            draft.before(_movable(layout, clip), _unscale(layout, near[0]))
+
+
+def _explicit_unscales(window: Window) -> list[ir.Statement]:
+    """The statements that call `unscale_`, not those of `scaler.step`, which does so where it was not done before."""
+    nodes = {e.node for e in events_of(window.events, UNSCALE) if e.detail != "implicit"}
+    return [window.layout.statement(node) for node in sorted(nodes) if node in window.layout.holder]
 
 
 def _remove_originals(window: Window, by_clause: dict[Clause, list[ir.Statement]], draft: Draft) -> None:

@@ -184,7 +184,9 @@ def _plan(layout: Layout, judged: Judged, wanted: list[Violation], weight: str, 
             raise Unplannable("its window cannot be collected: the framework hands over one batch at a time")
         recipe = plan_driven if driven else plan_precount if way == PRECOUNT else plan_weights
         leaf = recipe(window, draft, names)
-    if Clause.WORLD_SIZE in clauses:
+    if Clause.WORLD_SIZE in clauses and weight != "count":  # which sums its count over the ranks itself
+        if any(v.clause is Clause.WORLD_SIZE and v.detail == "local" for v in wanted):
+            raise Unplannable("its count is that of one rank")
         multiply_by_ranks(window, draft)
     move_parts(window, wanted, draft)
     if Clause.LEFTOVER in clauses:

@@ -208,6 +208,8 @@ def _prove_clip(segment: Segment, step: Event) -> None:
 def _prove_scaler(segment: Segment) -> None:
     last = max(place for place, event in enumerate(segment.before) if event.kind == BACKWARD)
     unscales = [place for place, event in enumerate(segment.before) if event.kind == UNSCALE]
+    if sum(segment.before[place].detail != "implicit" for place in unscales) > 1:
+        raise NotShownError("unscales twice for one step, which raises")
     if any(place < last for place in unscales):
         raise NotShownError("unscales before the last backward of the window")
     scaled = any(event.form is not None and event.form.scaler is not None for event in segment.backwards)

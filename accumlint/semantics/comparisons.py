@@ -41,6 +41,12 @@ _PLAIN = (bool, int, float, str, bytes, type(None))
 _NOT_NONE = (Num, Form, Object, Items, Mapping, FunctionValue, ClassValue, Canonical, Stream, RangeValue, SliceValue)
 
 
+def _usual(points: tuple[bool | None, ...]) -> bool:
+    """What a comparison gives for most samples of the counts: an index that equals one of them is an accident."""
+    known = [point for point in points if point is not None]
+    return 2 * sum(known) >= len(known)
+
+
 class Comparisons(Arithmetic):
     """Comparing values, and their truth."""
 
@@ -166,10 +172,10 @@ class Comparisons(Arithmetic):
         if isinstance(value, Opaque):
             if value.kind == "last":
                 return self.is_last_iteration()
-            if value.points is not None:
+            if value.points is not None and value.points[0] == _usual(value.points):
                 self.assume(f"{value.path} is {value.points[0]}: a window has valid targets")
                 return value.points[0]
-            known = self.as_number(value)
+            known = None if self.is_factor(value) else self.as_number(value)
             return None if known is None else compare("!=", known, number(0)).answer
         if isinstance(value, Form):
             return None

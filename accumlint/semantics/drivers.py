@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from accumlint.apis.language import Role, Row
+from accumlint.apis.language import Const, Role, Row
 from accumlint.reading import ir
 from accumlint.reading.asked_versions import tests_version
 from accumlint.reading.walk import walk
@@ -32,6 +32,8 @@ SET_UP_BUDGET = 15_000
 
 DRIVEN_SETTINGS = (*ACCUMULATION_SETTINGS, "args.gradient_accumulation_steps")
 """Where a driven object finds its number of steps, which is the caller's to set."""
+EPOCH_END = "epoch end"
+"""The attribute of a framework's class that names the method that it calls at the end of its loader."""
 
 
 def start(machine: Machine, region: Region) -> None:
@@ -175,7 +177,13 @@ def run_entry(machine: Machine, callee: FunctionValue, region: Region, instance:
     if region.name in machine.knowledge.step_entries:
         _drive(machine, callee, skip)
         return
-    machine.call_function(callee, unknown_arguments(machine, callee, skip), -1)
+    made = machine.call_function(callee, unknown_arguments(machine, callee, skip), -1)
+    if isinstance(made, FunctionValue) and not any(event.kind == "backward" for event in machine.trace.events):
+        arguments = unknown_arguments(machine, made)  # a factory: its caller calls what it makes, with data
+        for name, value in list(arguments.keywords.items()):
+            if isinstance(value, Opaque):
+                arguments.keywords[name] = _fresh(machine, name, value, 0)
+        machine.call_function(made, arguments, -1)
     if isinstance(instance, Object) and _is_step(machine):
         machine.knowledge.step_entries[region.name] = None
         raise Restart
@@ -191,24 +199,38 @@ def run_protocol(machine: Machine, callee: FunctionValue, instance: Object, row:
         _free_setting(machine, instance, setting)
     window = machine.knowledge.window
     length = 2 * window + min(2, max(1, window - 1))  # two whole windows and a partial one
-    loop = LoopState(callee.function.node, "driver", is_data=True, driven=length)
-    machine.loops.append(loop)
-    try:
-        for turn in range(length):
-            loop.iteration, loop.is_last = turn, turn == length - 1
-            arguments = unknown_arguments(machine, callee, 1)
-            for name, value in list(arguments.keywords.items()):
-                if isinstance(value, Opaque):
-                    arguments.keywords[name] = _fresh(machine, name, value, turn)
-            value = machine.call_function(callee, arguments, -1)
-            node = _return_node(callee.function) if isinstance(callee.function, ir.Function) else callee.function.node
-            if isinstance(value, Mapping) and "loss" in value.items:
-                value = value.items["loss"]  # beside what is only logged
-            given = Arguments([value] if returns else [])
-            machine.apply(machine.library_call(row, instance, given, node, None))
-        machine.trace.ends.append((len(machine.trace.events), loop.node, loop.key))
-    finally:
-        machine.loops.pop()
+    node = _return_node(callee.function) if isinstance(callee.function, ir.Function) else callee.function.node
+    for epoch in range(1 if returns else 2):  # a counter of the user's own may go on where the batches start anew
+        loop = LoopState(callee.function.node, "driver", is_data=True, driven=length)
+        machine.loops.append(loop)
+        try:
+            for turn in range(length):
+                loop.iteration, loop.is_last = epoch * length + turn, turn == length - 1
+                arguments = unknown_arguments(machine, callee, 1)
+                for name, value in list(arguments.keywords.items()):
+                    if isinstance(value, Opaque):
+                        arguments.keywords[name] = _fresh(machine, name, value, turn)
+                value = machine.call_function(callee, arguments, -1)
+                if isinstance(value, Mapping) and "loss" in value.items:
+                    value = value.items["loss"]  # beside what is only logged
+                given = Arguments([value] if returns else [])
+                machine.apply(machine.library_call(row, instance, given, node, None))
+            machine.trace.ends.append((len(machine.trace.events), loop.node, loop.key))
+        finally:
+            machine.loops.pop()
+        _end_epoch(machine, instance)
+
+
+def _end_epoch(machine: Machine, instance: Object) -> None:
+    """Call the method of the user's that the framework calls when its loader has ended: it may step for the rest."""
+    name = machine.program.registry.attribute(instance.canonical, EPOCH_END)
+    if instance.instance is None or not isinstance(name, Const):
+        return
+    member = machine.find_member(instance.instance, str(name.value))
+    if isinstance(member, FunctionValue):
+        bound = machine.bind_method(member, instance)
+        if isinstance(bound, FunctionValue):
+            machine.call_function(bound, unknown_arguments(machine, bound, 1), -1)
 
 
 def _after(machine: Machine, region: Region, instance: Value) -> Row | None:

@@ -15,6 +15,7 @@ from accumlint.semantics.numbers import ONE, Num, combine, over_pairs
 from accumlint.semantics.operands import NOTHING
 from accumlint.semantics.trace import COLLECT
 from accumlint.semantics.values import (
+    Fact,
     Form,
     FunctionValue,
     Items,
@@ -22,6 +23,7 @@ from accumlint.semantics.values import (
     Object,
     Opaque,
     Value,
+    carries_gradient,
     facts_of,
     path_of,
 )
@@ -133,6 +135,14 @@ class Effects(Iterators):
                 known = combine(word, known, bound) or known
         return known
 
+    def select(self, effect: api.Select, call: LibraryCall) -> Value:
+        value, mask = self.operand(effect.of, call), self.operand(effect.by, call)
+        fact = Fact("selection", call.node, path_of(mask))
+        if isinstance(value, Form) and value.is_elementwise:
+            return self.with_fact(value, fact)
+        taken = self.opaque(f"{path_of(value)}[{path_of(mask)}]", value, mask, node=call.node)
+        return replace(taken, gradient=taken.gradient and carries_gradient(value), facts=facts_of(value) | {fact})
+
     def exempt(self, effect: api.Exempt, call: LibraryCall) -> Any:
         self.trace.exempt = self.trace.exempt or effect.reason
         return NOTHING
@@ -211,6 +221,7 @@ HANDLERS: dict[type, _Handler] = {
     ),
     api.Arithmetic: Effects.arithmetic,
     api.Clamp: Effects.clamp,
+    api.Select: Effects.select,
     api.RankDivisor: lambda machine, effect, call: machine.set_rank_divisor(machine.operand(effect.by, call)),
     api.NoGrad: lambda machine, effect, call: NOTHING,
     api.SetMode: Effects.set_mode,

@@ -72,6 +72,7 @@ class Knowledge:
     steps_paths: dict[str, None] = field(default_factory=dict)  # unknowns that hold the number of steps, in order
     literal_steps: int | None = None
     lengths: dict[str, int] = field(default_factory=dict)
+    tied: dict[str, str] = field(default_factory=dict)  # iterables that are zipped are as long as the first of them
     whole: bool = False  # the data shall end with a window
     preferred: dict[str, bool] = field(default_factory=dict)  # conditions without whose answer a name is not bound
     generic: int = 0

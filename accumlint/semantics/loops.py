@@ -39,6 +39,7 @@ from accumlint.semantics.values import (
 )
 
 _ENDLESS = re.compile(r"cycle|infinite|endless|forever|\brepeat", re.I)
+_STREAM = re.compile(r"elements of \S*stream", re.I)
 FIRST_LENGTH = 3
 """How many elements an unknown iterable has before it is known what the loop over it does."""
 
@@ -60,6 +61,7 @@ class Loops(Statements):
 
     def length_of_key(self, key: str, *, bounded: bool = True) -> int:
         """How many elements an unknown iterable has in this run."""
+        key = self.knowledge.tied.get(key, key)
         return self.cut_into.get(key) or self.knowledge.lengths.setdefault(key, FIRST_LENGTH)
 
     def range_bounds(self, value: RangeValue) -> tuple[int, int, int] | None:
@@ -268,12 +270,15 @@ class Loops(Statements):
             lineage = lineage_of(value) | self.arrival("next of an element" if of_element else "next")
             return Opaque(path, lineage, node=node)
         self.streamed.add(value.key)
+        caught = any({"StopIteration", "", "Exception"} & kinds for kinds in self.catching)
         for element in value.iterator:
+            if not caught and not has_default and _STREAM.search(value.key) and isinstance(element, Opaque):
+                return replace(element, lineage=self.arrival("next"))  # nobody expects its end
             return element
         self._note_exhausted(value)
         if has_default:
             return default
-        if any({"StopIteration", "", "Exception"} & kinds for kinds in self.catching):
+        if caught:
             raise Raised("StopIteration")
         return Opaque(f"next({value.key})", self.arrival("next"), node=node)
 
@@ -368,6 +373,8 @@ class Loops(Statements):
             return count < limit
         if truth is not None:
             return truth
+        if isinstance(test, Opaque) and test.wants:  # `while micro < accum`: a range of as many
+            self.range_stops[state.key] = test.wants[0][0]
         limit = self.length_of_key(state.key)
         state.is_last = count == limit - 1
         return count < limit

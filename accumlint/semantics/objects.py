@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from accumlint.apis import language as api
 from accumlint.apis.signature import Default
 from accumlint.semantics.gradients import Gradients
@@ -29,16 +31,23 @@ class Objects(Gradients):
 
     def make_object(self, effect: api.Make, call: LibraryCall) -> Value:
         if effect.role is api.Role.PARAMETERS:
-            return self.parameters_of(call.receiver, f"{path_of(call.receiver)}.parameters()", call.node)
+            owner = self.operand(effect.of[0], call) if effect.of else call.receiver
+            parameters = self.parameters_of(owner, f"{path_of(owner)}.parameters()", call.node)
+            if isinstance(owner, Object) and owner.role is api.Role.OPTIMIZER:
+                return replace(parameters, source=owner)
+            return parameters
         canonical = effect.canonical or call.row.call
         of = tuple(self.operand(operand, call) for operand in effect.of)
         modules = frozenset().union(*(modules_of(value) for value in of)) if of else frozenset()
         if any(isinstance(value, Object) and value.instance is not None for value in of):
             modules = frozenset()  # the optimizer of a whole module of the file: it reaches every part
-        path = f"{canonical.rpartition('.')[2]}@{call.node}"
+        name = canonical.rpartition(".")[2]
+        path = f"{name}@{path_of(call.receiver) if effect.kept else call.node}"
+        if effect.kept and path in self.objects:
+            return self.objects[path]
         if effect.role is api.Role.MODEL:
             path = self.distinct(path)
-        elif effect.role is api.Role.OPTIMIZER:
+        elif effect.role is api.Role.OPTIMIZER and not effect.kept:
             path = self._own_path(path, modules)
         made = Object(path, effect.role, canonical, of=of, node=call.node, modules=modules)
         if effect.role is api.Role.MODEL:
@@ -55,6 +64,8 @@ class Objects(Gradients):
             if shared is not None:
                 made.attributes["shares"] = shared
             self.store_of(made)
+        if effect.kept:
+            self.objects[path] = made
         return made
 
     def _own_path(self, path: str, modules: frozenset[str]) -> str:

@@ -13,6 +13,7 @@ from accumlint.reading import ir
 from accumlint.semantics.calls import Calls
 from accumlint.semantics.numbers import Num, number
 from accumlint.semantics.values import (
+    Canonical,
     Context,
     Items,
     LibraryCall,
@@ -116,6 +117,8 @@ class Operands(Calls):
             if known is None:
                 return condition.unknown
             value = known
+        if isinstance(value, Canonical):
+            value = self.program.registry.canonical(value.name)
         if isinstance(value, Num) and isinstance(condition.value, (int, float)):
             whole = value.as_int()
             answer = whole is not None and whole == condition.value

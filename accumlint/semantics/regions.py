@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from accumlint.reading import ir
 from accumlint.reading.program import Module
+from accumlint.reading.walk import walk
 from accumlint.semantics.machine import Program
 from accumlint.semantics.outline import Outline, OutlinedFunction, outline_of
 
@@ -106,12 +107,21 @@ ACCUMULATION_SETTINGS = ("accumulate_grad_batches",)
 
 
 def _returning(program: Program, candidates: list[_Candidate]) -> list[Region]:
-    """Methods whose returned loss a framework backpropagates, where the file itself turns accumulation on."""
+    """Methods whose returned loss a framework backpropagates, where the file turns accumulation on or divides by it."""
     named = program.relevance.keywords & set(ACCUMULATION_SETTINGS)
-    if not named:
-        return []
     methods = [c.outlined for c in candidates if not c.reach and c.outlined.owner is not None]
-    return [_region(each, "returned", frozenset()) for each in methods if each.function.name == "training_step"]
+    steps = [each for each in methods if each.function.name == "training_step"]
+    return [_region(each, "returned", frozenset()) for each in steps if named or _divides_by_setting(each.function)]
+
+
+def _divides_by_setting(function: ir.Function) -> bool:
+    """Whether a method divides by the number of steps of the framework that calls it."""
+    divisors = [
+        node.right if isinstance(node, ir.Binary) else node.value
+        for node in walk(function.body)
+        if isinstance(node, ir.Binary | ir.Augment) and node.operator == "/"
+    ]
+    return any(isinstance(each, ir.Attribute) and each.name in ACCUMULATION_SETTINGS for each in divisors)
 
 
 def _spread(candidates: list[_Candidate], by_name: dict[str, list[_Candidate]]) -> None:

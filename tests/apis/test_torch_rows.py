@@ -35,6 +35,8 @@ EXCLUDED = {
     "torch.Tensor.to_local": "a method of DTensor only",
     "torch.Tensor.retain_grad": "returns nothing; the tensor stays what it is",
     "torch.Tensor.data_ptr": "an address: detached by nature",
+    "torch.Tensor.masked_select": "as `x[mask]`: that fewer elements are counted is no value to compare",
+    "torch.masked_select": "as torch.Tensor.masked_select",
     "torch.stack": "keeps the values of a list one by one; that they are stacked is not claimed",
     "torch.cat": "as torch.stack",
     "torch.concat": "as torch.stack",

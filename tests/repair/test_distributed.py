@@ -197,3 +197,24 @@ def test_what_stands_at_the_wrong_place_moves_beside_weights_that_stay() -> None
     assert "if accelerator.sync_gradients:\n                accelerator.clip_grad_norm_(" in apply_edits(
         text, plans[0].edits
     )
+
+
+def test_the_count_of_one_rank_is_not_multiplied_by_their_number() -> None:
+    text = """
+import torch.nn.functional as F
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def train(net, stream, optimizer, rank, accum):
+    model = DDP(net, device_ids=[rank])
+    while True:
+        window = [next(stream) for _ in range(accum)]
+        tokens = sum(int((labels != -100).sum()) for _, labels in window)
+        for ids, labels in window:
+            loss = F.cross_entropy(model(ids).flatten(0, 1), labels.flatten(), reduction="sum") / tokens
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+    assert all("get_world_size" not in apply_edits(text, p.edits) for p in outcomes(text) if isinstance(p, RepairPlan))
+    assert "its count is that of one rank" in reasons(text)

@@ -110,9 +110,10 @@ def test_a_trainers_loss_is_divided_by_the_count(signature: str, loss: str) -> N
     torch.testing.assert_close(alone, full_mean(parts[1:2]))
 
 
-def test_a_head_divides_by_the_count_of_its_keywords() -> None:
+@pytest.mark.parametrize("loss", [COUNTED, CRITERION.replace("Cross", "nn.Cross")])
+def test_a_head_divides_by_the_count_of_its_keywords(loss: str) -> None:
     torch = pytest.importorskip("torch")
-    new, finding = repair(head(), "ACC108")
+    new, finding = repair(head(loss), "ACC108")
     assert finding.fix is not None, finding.unfixable
     assert finding.fix.certificate.applicability is Applicability.UNSAFE
     made = run(new)["TinyForTokenClassification"]()
@@ -159,3 +160,10 @@ def test_it_is_applied_on_request_only_and_comes_to_an_end() -> None:
         done = accumlint.repair_source(text, unsafe=True)
         assert done.changed
         assert not done.result.findings
+
+
+def test_class_weights_are_no_count_of_items() -> None:
+    """Their sum is the divisor of the mean, and no count of labels gives it."""
+    loss = "loss = CrossEntropyLoss(weight=self.w)(logits.flatten(0, 1), labels.flatten())"
+    _, finding = repair(trainer(loss=loss), "ACC105")
+    assert finding.fix is None

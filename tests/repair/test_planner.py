@@ -186,3 +186,33 @@ def test_free_names() -> None:
         "num_targets_3",
         "free",
     ]
+
+
+SCALED = """\
+import torch
+import torch.nn.functional as F
+
+
+def loop(net, data, optimizer, scaler, total, accum):
+    for it in range(total):
+        x = data[torch.randint(0, data.size(0), (8,))]
+        loss = F.mse_loss(net(x), x) / accum
+        scaler.scale(loss).backward()
+        {each}
+        if (it + 1) % accum == 0:
+            {ending}
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+"""
+CLIPS, UNSCALES = "torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)", "scaler.unscale_(optimizer)"
+
+
+@pytest.mark.parametrize(
+    ("each", "ending"), [("pass", f"{CLIPS}\n            {UNSCALES}"), (CLIPS, UNSCALES), (CLIPS, "pass")]
+)
+def test_unscale_stands_once_and_before_the_clip(each: str, ending: str) -> None:
+    text = repaired(SCALED.format(each=each, ending=ending))
+    assert text.count("unscale_") == 1  # a second one before `update` raises
+    window = text[text.index("if (it + 1)") :]
+    assert window.index("unscale_") < window.index("clip_grad_norm_") < window.index("scaler.step")

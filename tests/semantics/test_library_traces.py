@@ -240,13 +240,19 @@ TRACES = {
         """
         region Lit.training_step
         steps 2 2
-        backward LightningOptimizer k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
-        step LightningOptimizer k2
-        clear LightningOptimizer k2
-        backward LightningOptimizer k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
-        step LightningOptimizer k4
-        clear LightningOptimizer k4
-        backward LightningOptimizer k5: 1/2*mean1[5]
+        backward LightningOptimizer@Lit k1-k2: 1/2*mean1[1] + 1/2*mean1[2]
+        step LightningOptimizer@Lit k2
+        clear LightningOptimizer@Lit k2
+        backward LightningOptimizer@Lit k3-k4: 1/2*mean1[3] + 1/2*mean1[4]
+        step LightningOptimizer@Lit k4
+        clear LightningOptimizer@Lit k4
+        backward LightningOptimizer@Lit k5-k7: 1/2*mean1[5] + 1/2*mean1[6] + 1/2*mean1[7]
+        step LightningOptimizer@Lit k7
+        clear LightningOptimizer@Lit k7
+        backward LightningOptimizer@Lit k8-k9: 1/2*mean1[8] + 1/2*mean1[9]
+        step LightningOptimizer@Lit k9
+        clear LightningOptimizer@Lit k9
+        backward LightningOptimizer@Lit k10: 1/2*mean1[10]
         """,
     ),
     "torchtune's scale_grads": (

@@ -1,0 +1,26 @@
+# expect: nothing
+# mechanism: automatic optimization of a Trainer that accumulates nothing
+import lightning as L
+import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+
+
+class AutoEncoder(L.LightningModule):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def training_step(self, batch, batch_idx):
+        loss = F.mse_loss(self.net(batch), batch)
+        self.log("train_loss", loss)
+        return loss
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=1e-3)
+
+
+def main(net, dataset):
+    loader = DataLoader(dataset, batch_size=32, drop_last=True)
+    trainer = L.Trainer(max_steps=1000, val_check_interval=500)
+    trainer.fit(AutoEncoder(net), loader)
