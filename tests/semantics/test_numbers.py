@@ -205,3 +205,10 @@ def test_equal_by_points_is_equal_by_algebra(left: object, right: object) -> Non
     points = sum(x is not None and y is not None for x, y in zip(a.at, b.at, strict=True))
     if points == POINTS and not same:  # polynomial identity testing: four points tell small expressions apart
         assert not equal(a, b)
+
+
+def test_the_text_is_written_as_python_writes_it() -> None:
+    assert [each.text for each in map(combine, ("+", "max"), (number(2),) * 2, (number(3),) * 2) if each] == [
+        "2 + 3",
+        "max(2, 3)",
+    ]
