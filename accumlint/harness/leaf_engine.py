@@ -164,7 +164,11 @@ def leaf_pair_errors(torch: Any, mean: Any, total: Any, count: Any, data: Any, i
     }
     if total is not None:
         sums = [leaf_evaluate(torch, total, part, inputs) for part in data]
-        errors["mean * n = sum"] = max(leaf_distance(torch, [s[0]], [w[0]]) for s, w in zip(sums, sides, strict=True))
+        # a mean over no target that is nan stays nan when it is multiplied by 0; what counts is its gradient
+        stays = [n == 0 and math.isnan(m[0]) and math.isnan(s[0]) for n, m, s in zip(counts, means, sums, strict=True)]
+        errors["mean * n = sum"] = max(
+            0.0 if nan else leaf_distance(torch, [s[0]], [w[0]]) for s, w, nan in zip(sums, sides, stays, strict=True)
+        )
         errors["mean * n = sum, gradient"] = max(
             leaf_distance(torch, s[1], w[1]) for s, w in zip(sums, sides, strict=True)
         )

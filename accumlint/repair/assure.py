@@ -133,7 +133,8 @@ def _check_weights(plan: RepairPlan, after: list[Judged]) -> None:
                 for window in cut_windows(trace, store):
                     for weighting in weigh(trace, window) if window.step is not None else ():
                         summed = trace.world.constant if trace.sums_ranks and trace.world is not None else Fraction(1)
-                        if weighting.shape != "right" or (weighting.factor or Fraction(0)) * summed != 1:
+                        right = (weighting.factor or Fraction(0)) * summed == 1 or plan.factored
+                        if weighting.shape != "right" or not right:
                             raise NotAssured("the interpreter does not find every target weighted by 1 / their number")
                         seen = True
     if not seen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from accumlint.reading import ir
@@ -44,24 +45,38 @@ class Ending:
 
 @dataclass(slots=True)
 class Window:
-    """The window of one optimizer, read off the trace and found again in the source."""
+    """The window of one optimizer, read off the trace and found again in the source.
+
+    `function` is the host, in which its loop and its steps stand (or the calls of what steps). The backward itself may
+    be in a function that the host calls once, `statement` is then that call and `home` the statement of the backward.
+    """
 
     layout: Layout
     trace: Trace
     store: str
     backward: ir.Call
+    home: ir.Statement
     statement: ir.Statement
     function: ir.Function | None
-    loops: list[ir.For | ir.While]  # around the backward, innermost first
+    loops: list[ir.For | ir.While]  # around `statement`, innermost first
     endings: list[Ending]
     clears: list[ir.Statement]  # those that belong to no ending
     events: list[Event]
+    chain: tuple[ir.Call, ...] = ()  # the calls from the host down to the function of the backward, the lowest first
 
     @property
     def loop(self) -> ir.For | ir.While:
         if not self.loops:
             raise Unplannable("the loop that drives the backward is not in the same function")
         return self.loops[0]
+
+    @property
+    def home_function(self) -> ir.Function | None:
+        return self.layout.function(self.home)
+
+    def repeats(self, statement: ir.Statement) -> bool:
+        """Whether a statement of the host runs with the microbatches: in their loop, or where a caller has the loop."""
+        return not self.loops or self.loops[0] in self.layout.loops(statement)
 
 
 def events_of(window_events: list[Event], kind: str) -> list[Event]:
@@ -82,19 +97,65 @@ def read_window(layout: Layout, trace: Trace) -> Window:
         call = ir.Call(call.node, ir.Name(call.node, RETURNED), (ir.Argument(call.value),))
     if not isinstance(call, ir.Call):
         raise Unplannable("its backward call is not plain")
-    statement = layout.statement(call.node)
-    function = layout.function(statement)
-    window = Window(layout, trace, stores[0], call, statement, function, layout.loops(statement), [], [], events)
-    _find_endings(window)
-    return window
+    home = layout.statement(call.node)
+    for statement, chain in _hosts(layout, home, {event.node for event in trace.events}):
+        function, loops = layout.function(statement), layout.loops(statement)
+        window = Window(layout, trace, stores[0], call, home, statement, function, loops, [], [], events, chain)
+        try:
+            _find_endings(window)
+        except Unplannable:
+            continue
+        return window
+    raise Unplannable("its step is taken in another function than its backward")
+
+
+def _hosts(
+    layout: Layout, home: ir.Statement, known: set[ir.NodeId]
+) -> Iterator[tuple[ir.Statement, tuple[ir.Call, ...]]]:
+    """The statement of the backward, and the only call of its function, and so on: where the window may stand.
+
+    `known` are calls of a library: `loss.backward()` calls no method of that name in the file.
+    """
+    statement, chain = home, tuple[ir.Call, ...]()
+    for _ in range(3):
+        yield statement, chain
+        function = layout.function(statement)
+        if function is None or function.decorators or function.is_async or function.is_generator:
+            return
+        others = {id(n.function) for n in walk(layout.module.body) if isinstance(n, ir.Call) and n.node in known}
+        named = [n for n in walk(layout.module.body) if _is_named(n, function.name) and id(n) not in others]
+        calls = [n for n in calls_of(layout, function.name) if any(n.function is each for each in named)]
+        if len(calls) != 1 or len(named) != 1 or calls[0].node not in layout.holder:
+            return
+        statement, chain = layout.statement(calls[0].node), (*chain, calls[0])
+
+
+def calls_of(layout: Layout, name: str) -> list[ir.Call]:
+    """The calls of a function or method of that name in the file."""
+    return [n for n in walk(layout.module.body) if isinstance(n, ir.Call) and _is_named(n.function, name)]
+
+
+def _is_named(node: ir.Expression | ir.Statement, name: str) -> bool:
+    return (isinstance(node, ir.Name) and node.id == name) or (isinstance(node, ir.Attribute) and node.name == name)
 
 
 def _find_endings(window: Window) -> None:
     layout = window.layout
+    first = next((place for place, event in enumerate(window.events) if event.kind == BACKWARD), 0)
+    events = window.events[first:]
     found = {
-        kind: list(dict.fromkeys(s for e in events_of(window.events, kind) for s in local_statements(window, e.node)))
-        for kind in (STEP, CLIP, UNSCALE, UPDATE, CLEAR)
+        kind: list(dict.fromkeys(s for e in events_of(events, kind) for s in local_statements(window, e.node)))
+        for kind in (STEP, CLIP, UNSCALE, UPDATE)
     }
+    found[CLEAR] = []
+    for event in events_of(window.events, CLEAR):
+        try:
+            places = local_statements(window, event.node)
+        except Unplannable:
+            if any(each.node == event.node for each in events):
+                raise
+            continue  # before the loop, in set-up
+        found[CLEAR] += [s for s in places if s not in found[CLEAR]]
     keyed: dict[int, list[ir.Statement]] = {}
     for step in found[STEP]:
         keyed.setdefault(_key(layout, step), []).append(step)
@@ -103,8 +164,9 @@ def _find_endings(window: Window) -> None:
         window.endings.append(Ending(layout.common_block([*steps]), steps, clips))
     for ending in window.endings:
 
-        def near(kind: str, block: Block = ending.block) -> list[ir.Statement]:
-            return [s for s in found[kind] if layout.in_block(s, block) is not None]
+        def near(kind: str, block: Block = ending.block, step: ir.Statement = ending.steps[0]) -> list[ir.Statement]:
+            within = [s for s in found[kind] if layout.in_block(s, block) is not None]
+            return [s for s in within if not window.repeats(s) or window.repeats(step)]
 
         ending.clips = near(CLIP)
         ending.unscales = near(UNSCALE)

@@ -51,6 +51,7 @@ class Leaf:
     elsewhere: list[tuple[int, int, str]] = field(default_factory=list)  # edits at the criterion's constructor
     arguments: dict[str, str] = field(default_factory=dict)
     declared: str = ""
+    several: bool = False  # it is the whole of several terms
     counted: list[str] = field(default_factory=list)  # the counts as they were inserted; empty: `count_text`
 
     def guarded(self, name: str) -> str:
@@ -97,8 +98,11 @@ def read_leaf(layout: Layout, site: Site, names: Names) -> Leaf:
     if any(name in bound for name in REDUCTION_OF_OLD):
         raise Unplannable("the loss uses the old arguments size_average or reduce")
     if family.sum_form != "reduction='sum'":
-        raise Unplannable(f"the sum of this loss is not reduction='sum' but {family.sum_form}")
-    if module:
+        if count is not Count.ROWS or "target_lengths" not in bound:
+            raise Unplannable(f"the sum of this loss is not reduction='sum' but {family.sum_form}")
+        target = bound["target_lengths"]  # one for each row, whichever way the targets are laid out
+        leaf.sum_text, leaf.finite = "", True  # its mean is multiplied by the rows, and no batch is without any
+    elif module:
         _of_criterion(layout, leaf, expression, family)
     else:
         leaf.sum_text = summed_call(layout, expression, bound.get("reduction"))

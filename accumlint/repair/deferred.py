@@ -6,14 +6,16 @@ from accumlint.reading import ir
 from accumlint.reading.walk import walk
 from accumlint.repair.averaging import Averaging, place_gated
 from accumlint.repair.boundary import Window, events_of, find_optimizer, outside_parameters
+from accumlint.repair.carry import same_class
 from accumlint.repair.counts import Leaf, read_leaf
 from accumlint.repair.distributed import find_averaging
 from accumlint.repair.elementwise import averaged, read_mean
 from accumlint.repair.flow import Flow, by_steps, is_name, other_uses, trace_flow, unscaled
-from accumlint.repair.helpers import lift_helper, read_masked
+from accumlint.repair.helpers import count_at_caller, lift_helper, read_masked, read_part
 from accumlint.repair.hidden import read_hidden, rewrite_beside
 from accumlint.repair.names import Names
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
+from accumlint.repair.terms import OWN, plan_terms, shared_leaf
 from accumlint.semantics.trace import BACKWARD, SCALE
 from accumlint.semantics.values import Site
 
@@ -24,9 +26,21 @@ def plan_weights(window: Window, draft: Draft, names: Names) -> Leaf:
     """All edits of the recipe."""
     event = next(e for e in window.events if e.kind == BACKWARD)
     averaging = find_averaging(window, event)
-    flow, leaf = read_loss(window, draft, names)
+    several = event.form is not None and len({site.node for site, _ in event.form.terms}) > 1
+    flow, leaf = (None, shared_leaf(window, event, names)) if several else read_loss(window, draft, names)
     counter = names.free("num_targets" if leaf.exact else "total_weight")
-    rewrite_loss(window, flow, leaf, counter, draft, names)
+    kept = keeps_in_self(window)
+    counter = f"self.{counter}" if kept else counter
+    apart = bool(window.chain) and not kept
+    at_host = count_at_host(window, leaf) if apart else ""
+    if apart:
+        draft.before(window.statement, f"{counter} += {at_host}")
+    if flow is None:
+        counted = plan_terms(window, event, leaf, counter, draft, names, apart=apart)
+    else:
+        counted = rewrite_loss(window, flow, leaf, counter, draft, names, apart=apart)
+    if apart:
+        leaf.counted = [at_host, leaf.count_text] if counted else [at_host]
     _count_windows(window, leaf, counter, draft, names, averaging)
     return leaf
 
@@ -38,7 +52,7 @@ def read_loss(window: Window, draft: Draft, names: Names) -> tuple[Flow, Leaf]:
         raise Unplannable("its loss is not understood")
     sites = {site.node: site for site, _ in event.form.terms}
     if len(sites) != 1:
-        raise Unplannable("several loss terms with counts of their own")
+        raise Unplannable(OWN)
     site = next(iter(sites.values()))
     flow = trace_flow(window, event, site)
     return flow, _leaf(window, flow, site, frozenset(by_steps(window, event.form)), draft, names)
@@ -50,26 +64,38 @@ def _leaf(window: Window, flow: Flow, site: Site, divisions: frozenset[int], dra
         return read_hidden(layout, site, flow.root)
     if flow.masked is not None:
         return read_masked(layout, site, flow.masked)
+    if flow.maker is not None:
+        return read_part(layout, site, flow.root, flow.maker, flow.part, names)
     if flow.root.node == site.node:
         values = averaged(layout, site)
         return read_leaf(layout, site, names) if values is None else read_mean(layout, site, values, names)
-    assert isinstance(flow.root, ir.Call)
+    if not isinstance(flow.root, ir.Call):
+        raise Unplannable("the loss is not a plain expression")
     return lift_helper(layout, site, flow.root, draft, names, divisions)
 
 
 def rewrite_loss(
-    window: Window, flow: Flow, leaf: Leaf, counter: str, draft: Draft, names: Names, *, divisor: str = ""
+    window: Window,
+    flow: Flow,
+    leaf: Leaf,
+    counter: str,
+    draft: Draft,
+    names: Names,
+    *,
+    divisor: str = "",
+    apart: bool = False,
 ) -> bool:
-    """Make a sum of the loss; what is logged keeps its meaning. True if the targets of a microbatch are counted.
+    """Make a sum of the loss; what is logged keeps its meaning. True if the targets of a microbatch are counted here.
 
-    `counter` grows by each microbatch's count; with a `divisor` it is known before, and each sum is divided by that.
+    `counter` grows by each microbatch's count; with a `divisor` it is known before, and each sum is divided by that;
+    with `apart` it grows in another function.
     """
     layout = window.layout
     for start, end, content in leaf.elsewhere:
         draft.put(start, end, content)
     uses = other_uses(window, flow)
     rescaled = not leaf.sum_text
-    counted = "" if divisor else counter
+    counted = "" if divisor or apart else counter
     kept = bool(uses) and isinstance(flow.first, ir.Assign)
     if rescaled and not leaf.finite:
         raise Unplannable(
@@ -79,14 +105,19 @@ def rewrite_loss(
         counted = names.free("batch_targets" if leaf.exact else "batch_weight")
     if rescaled:
         leaf.sum_text = f"{leaf.mean_text} * {counted}"
-    if uses and rescaled and leaf.declared:
+    if flow.maker is not None:  # it is a part of what a helper returned: what is logged before stays as it is
+        uses = [n for n in uses if layout.range(n.node)[0] > layout.range(flow.first.node)[0]]
+        kept = False
+    if uses and rescaled and (leaf.declared or flow.maker is not None):
+        if apart:
+            raise Unplannable("the loss is computed out of sight and logged as well")
         rewrite_beside(window, flow, leaf, counter, counted, draft, names, divisor)
         return True
     root_start, root_end = layout.range(flow.root.node)
     lines = list(leaf.setup)
     if counted and counted != counter:
         lines.append(f"{counted} = {leaf.count_text}")
-    if not divisor:
+    if not divisor and not apart:
         lines.append(f"{counter} += {counted if counted != counter else leaf.count_text}")
     if kept:
         assert isinstance(flow.first, ir.Assign)
@@ -149,7 +180,7 @@ def _divide(window: Window, flow: Flow, division: ir.Binary | ir.Augment | None,
 def _is_receiver(window: Window, flow: Flow) -> bool:
     """Whether `.backward()` follows the root itself once the divisions are cut, with their parentheses."""
     function = window.backward.function
-    if flow.first is not window.statement or not isinstance(function, ir.Attribute):
+    if flow.first is not window.home or not isinstance(function, ir.Attribute):
         return False
     if flow.root not in walk(function.value):
         return False
@@ -199,7 +230,6 @@ def _count_windows(
 ) -> None:
     """Initialise, divide, reset."""
     layout = window.layout
-    loop = window.loop
     divisor = leaf.guarded(counter).strip("()") if not leaf.exact else leaf.guarded(counter)
     reset = f"{counter} = {leaf.zero}"
     inside = False
@@ -209,7 +239,7 @@ def _count_windows(
         raise Unplannable("its gradients are divided by hand, on several ranks")
     gate = "" if averaging is None else averaging.gate
     for written in divisors:
-        draft.put(*layout.range(written.node), divisor if leaf.exact else f"({divisor})")
+        draft.put(*layout.range(written.node), divisor if divisor.startswith("max(") else f"({divisor})")
     for ending in window.endings:
         if averaging is not None and gate:
             inside = True
@@ -217,11 +247,15 @@ def _count_windows(
             continue
         if not divisors:
             draft.before(ending.first(layout), *lines)
-        if loop in layout.loops(ending.steps[0]):
+        if window.repeats(ending.steps[0]):
             inside = True
             draft.after(ending.last(layout), reset)
     if averaging is not None:
         averaging.prepare(layout, draft)
+    if not window.loops:
+        draft.after(_constructor_end(window), reset)
+        return
+    loop = window.loop
     if not inside:
         draft.before(loop, *([averaging.guard] if averaging is not None and averaging.guard else []), reset)
         return
@@ -233,6 +267,37 @@ def _count_windows(
     for clear in window.clears:
         if loop in layout.loops(clear) and layout.range(clear.node)[0] < layout.range(window.statement.node)[0]:
             draft.after(outside_parameters(window, clear), reset)
+
+
+def keeps_in_self(window: Window) -> bool:
+    """Whether the count is an attribute: of methods of one class, or of one that is called for each microbatch."""
+    layout = window.layout
+    if not window.chain and window.loops:
+        return False
+    if window.chain:
+        return same_class(layout, window.home_function, window.function)
+    if not same_class(layout, window.function, window.function):
+        raise Unplannable("the loop that drives the backward is not in the same function")
+    return True
+
+
+def count_at_host(window: Window, leaf: Leaf) -> str:
+    """The count of a loss in the names of the host, before its call of what computes the loss."""
+    text = leaf.count_text
+    for call in window.chain:
+        text = count_at_caller(window.layout, call, text)
+    return text
+
+
+def _constructor_end(window: Window) -> ir.Statement:
+    """The last statement of `__init__`, behind which a count starts that lives longer than a call."""
+    layout = window.layout
+    owner = layout.places[window.function.node].parent if window.function is not None else None
+    body = owner.body if isinstance(owner, ir.Class) else ()
+    made = [s for s in body if isinstance(s, ir.Function) and s.name == "__init__"]
+    if len(made) != 1 or any(isinstance(n, ir.Return) for n in walk(made[0].body)):
+        raise Unplannable("its class has no plain constructor, in which a count could start")
+    return made[0].body[-1]
 
 
 def _gradient_divisors(window: Window) -> list[ir.Expression]:
@@ -248,12 +313,21 @@ def _gradient_divisors(window: Window) -> list[ir.Expression]:
             continue
         call = statement.value if isinstance(statement, ir.Evaluate) else None
         plain = isinstance(call, ir.Call) and isinstance(call.function, ir.Attribute) and len(call.arguments) == 1
-        if not plain or not isinstance(call, ir.Call) or getattr(call.function, "name", "") != "div_":
+        method = getattr(call.function, "name", "") if isinstance(call, ir.Call) and plain else ""
+        by = call.arguments[0].value if isinstance(call, ir.Call) and plain else None
+        if method == "mul_" and isinstance(by, ir.Binary) and by.operator == "/" and _is_one(by.left):
+            found.append(by.right)
+        elif method == "div_" and by is not None:
+            found.append(by)
+        else:
             raise Unplannable("its gradients are divided by hand, in an unusual way")
-        found.append(call.arguments[0].value)
     if any(not isinstance(each, ir.Name | ir.Attribute | ir.Constant) for each in found):
         raise Unplannable("its gradients are divided by hand, by no plain number")
     return found
+
+
+def _is_one(node: ir.Expression) -> bool:
+    return isinstance(node, ir.Constant) and node.value == 1
 
 
 def _cleared_before(window: Window, loop: ir.For | ir.While) -> bool:

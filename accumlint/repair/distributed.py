@@ -46,7 +46,8 @@ def _computes_loss(window: Window, event: Event) -> bool:
     layout = window.layout
     sites = [] if event.form is None else [site for site, _ in event.form.terms]
     here = all(
-        site.node in layout.holder and layout.function(layout.statement(site.node)) is window.function for site in sites
+        site.node in layout.holder and layout.function(layout.statement(site.node)) is window.home_function
+        for site in sites
     )
     return here and all(site.call.startswith("torch.nn.") for site in sites)
 

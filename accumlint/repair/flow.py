@@ -33,6 +33,8 @@ class Flow:
     factored: bool = False
     masked: ir.Binary | None = None
     born: ir.Assign | None = None  # `loss, logits = model(...)`: `root` is then the first use of the name
+    maker: ir.Call | None = None  # the helper's call whose result holds the loss: `root` is a part of the result
+    part: object = None  # which part: a key of its dict, a place in its tuple
 
 
 def by_steps(window: Window, form: Form) -> set[int]:
@@ -54,8 +56,8 @@ def trace_flow(window: Window, event: Event, site: Site) -> Flow:
     assert event.form is not None
     divisions = by_steps(window, event.form)
     argument = propagated(window.backward)
-    flow = Flow(argument, window.statement, argument, argument)
-    at: ir.Statement = window.statement
+    flow = Flow(argument, window.home, argument, argument)
+    at: ir.Statement = window.home
     expression = argument
     for _ in range(12):
         expression = _strip(layout, flow, expression, divisions, site)
@@ -70,6 +72,8 @@ def trace_flow(window: Window, event: Event, site: Site) -> Flow:
         flow.core = expression = value
         flow.first = at
     flow.root = expression
+    if flow.born is None:
+        _take_part(window, flow, at)
     return flow
 
 
@@ -133,13 +137,30 @@ def _strip(layout: Layout, flow: Flow, expression: ir.Expression, divisions: set
             if flow.factored:
                 raise Unplannable("the loss is multiplied by a factor on the way")
             return expression
-        elif isinstance(expression, ir.Call):
+        elif isinstance(expression, ir.Call) and (quotient := _divided(expression, divisions)) is not None:
+            flow.divided.append(quotient)
+            expression = quotient.left
+            flow.core = expression if outside else flow.core
+        elif isinstance(expression, ir.Call) or _is_part(expression):
             return expression
         else:
             raise Unplannable("the loss is not a plain expression")
     if site.reduction == "sum":
         raise Unplannable("what divides the summed loss is not plain")
     return expression
+
+
+def _is_part(expression: ir.Expression) -> bool:
+    return isinstance(expression, ir.Subscript) and isinstance(expression.index, ir.Constant)
+
+
+def _divided(call: ir.Call, divisions: set[int]) -> ir.Binary | None:
+    """`loss.div(K)` as the quotient that it is."""
+    function = call.function
+    if not isinstance(function, ir.Attribute) or function.name != "div" or call.node not in divisions:
+        return None
+    plain = len(call.arguments) == 1 and not call.arguments[0].star and call.arguments[0].keyword is None
+    return ir.Binary(call.node, "/", function.value, call.arguments[0].value) if plain else None
 
 
 def _holds(expression: ir.Expression, site: Site) -> bool:
@@ -166,9 +187,49 @@ def _assigned(
         if isinstance(statement, ir.Assign) and _unpacks(statement, site):
             flow.born = statement
             return statement, statement.value
+        if (place := _place_in(statement, name)) is not None and isinstance(statement, ir.Assign):
+            assert isinstance(statement.value, ir.Call)
+            flow.born, flow.maker, flow.part = statement, statement.value, place
+            return statement, statement.value
         if any(isinstance(n, ir.Name) and n.id == name for s in walk(statement) for n in _targets(s)):
             raise Unplannable("the loss gets its value in a branch or together with others")
     raise Unplannable("the loss comes from outside this function")
+
+
+def _place_in(statement: ir.Statement, name: str) -> int | None:
+    """Where `name` stands among what a call returns: 0 in `loss, hits = compute(...)`."""
+    if not isinstance(statement, ir.Assign) or len(statement.targets) != 1 or not isinstance(statement.value, ir.Call):
+        return None
+    target = statement.targets[0]
+    if not isinstance(target, ir.Display) or any(isinstance(e, ir.Starred) for e in target.elements):
+        return None
+    places = [place for place, e in enumerate(target.elements) if is_name(e, name)]
+    return places[0] if len(places) == 1 else None
+
+
+def _take_part(window: Window, flow: Flow, at: ir.Statement) -> bool:
+    """Whether the root is `result["loss"]` or `result[0]` of what a helper returned; notes the helper's call."""
+    root = flow.root
+    if not isinstance(root, ir.Subscript) or not isinstance(root.index, ir.Constant):
+        return False
+    value: ir.Expression | None = root.value
+    if isinstance(value, ir.Name):
+        name = value.id
+        for statement in statements_before(window.layout, at):
+            if not any(name in _bound(each) for each in walk(statement)):
+                continue
+            plain = isinstance(statement, ir.Assign) and len(statement.targets) == 1
+            value = statement.value if plain and isinstance(statement, ir.Assign) else None
+            break
+    if not isinstance(value, ir.Call):
+        return False
+    flow.maker, flow.part = value, root.index.value
+    return True
+
+
+def _bound(node: ir.Expression | ir.Statement) -> set[str]:
+    targets = node.targets if isinstance(node, ir.Assign) else (node.target,) if isinstance(node, ir.For) else ()
+    return {n.id for target in targets for n in walk(target) if isinstance(n, ir.Name)}
 
 
 def _unpacks(statement: ir.Assign, site: Site) -> bool:
@@ -219,5 +280,6 @@ def other_uses(window: Window, flow: Flow) -> list[ir.Name]:
     for statement in (flow.first, *flow.links, *([flow.born] if flow.born is not None else [])):
         own |= {id(n) for n in walk(statement) if isinstance(n, ir.Name)}
     own |= {id(n) for n in walk(flow.argument)}
-    scope = window.layout.module.body if window.function is None else window.function.body
+    function = window.home_function
+    scope = window.layout.module.body if function is None else function.body
     return [n for n in walk(scope) if isinstance(n, ir.Name) and n.id in flow.names and id(n) not in own]

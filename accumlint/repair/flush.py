@@ -19,7 +19,7 @@ def flush(window: Window, wanted: list[Violation], draft: Draft) -> None:
     layout = window.layout
     violation = next(v for v in wanted if v.clause is Clause.LEFTOVER)
     boundary = layout.statement(violation.node)
-    if not isinstance(boundary, ir.If) or boundary.orelse:
+    if not isinstance(boundary, ir.If):
         raise Unplannable("its boundary is no plain `if`")
     if is_driven(window):
         step_at_the_end(window, boundary, draft)
@@ -45,9 +45,9 @@ def flush(window: Window, wanted: list[Violation], draft: Draft) -> None:
         else:
             draft.put(end, end, f" {'and' if skips else 'or'} {last}", always=True)
         return
-    if skips:
-        raise Unplannable("its partial window would have to be flushed after a `continue`")
-    _flush_after(window, boundary, loop, draft)
+    if boundary.orelse:
+        raise Unplannable("its boundary has an `else`, and its loop does not say which batch is the last")
+    _flush_after(window, boundary, loop, draft, skips=skips)
 
 
 def _in_its_name(layout: Layout, boundary: ir.If, named: ir.Assign, loop: ir.For, draft: Draft) -> bool:
@@ -137,13 +137,19 @@ def _has_length(layout: Layout, text: str) -> bool:
     )
 
 
-def _flush_after(window: Window, boundary: ir.If, loop: ir.For | ir.While, draft: Draft) -> None:
+def _flush_after(window: Window, boundary: ir.If, loop: ir.For | ir.While, draft: Draft, *, skips: bool) -> None:
     layout = window.layout
-    if any(isinstance(n, ir.Break | ir.Continue | ir.Return | ir.Yield | ir.Await) for n in walk(boundary.body)):
+    body = boundary.body
+    if skips:  # what ends a window stands behind the test that goes on with the next batch
+        place = layout.places[boundary.node]
+        if len(body) != 1 or place.parent is not loop:
+            raise Unplannable("its partial window would have to be flushed after a `continue`")
+        body = place.block[place.index + 1 :]
+    if any(isinstance(n, ir.Break | ir.Continue | ir.Return | ir.Yield | ir.Await) for n in walk(body)):
         raise Unplannable("its boundary leaves the loop")
     resets = {
         target.id
-        for each in boundary.body
+        for each in body
         if isinstance(each, ir.Assign) and isinstance(each.value, ir.Constant) and each.value.value == 0
         for target in each.targets
         if isinstance(target, ir.Name)
@@ -163,7 +169,7 @@ def _flush_after(window: Window, boundary: ir.If, loop: ir.For | ir.While, draft
         raise Unplannable("whether its loop ended in a partial window is not plain")
     unit = "\t" if "\n\t" in layout.text else "    "
     lines = [f"if {guard}:"]
-    for statement in boundary.body:
+    for statement in body:
         text = [*draft.above.get(statement.node, []), *layout.one_line(statement).split("\n")]
         lines += [unit + line if line else line for line in [*text, *draft.below.get(statement.node, [])]]
     draft.after(loop, *[re.sub(r"\s+# .*$", "", line) for line in lines])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from accumlint.apis.language import Count
 from accumlint.reading import ir
 from accumlint.reading.walk import walk
@@ -69,24 +71,12 @@ def lift_helper(
     layout: Layout, site: Site, call: ir.Call, draft: Draft, names: Names, divisions: frozenset[int] = frozenset()
 ) -> Leaf:
     """The leaf of a loss inside a function of the file, counted beside the call."""
-    inner = layout.nodes.get(site.node)
-    if inner is None:
-        raise Unplannable("the loss is out of reach of the rewriter")
-    function = layout.function(layout.statement(inner.node))
-    called = call.function.id if isinstance(call.function, ir.Name) else getattr(call.function, "name", "")
-    if function is None or function.name != called:
-        raise Unplannable("the loss is computed out of sight, or deeper than one helper")
-    if function.is_generator or function.is_async or function.decorators:
-        raise Unplannable(f"`{called}` is no plain function")
+    inner, function = _of_helper(layout, site, call)
+    called = function.name
     masked, removed = _return_path(layout, function, site, divisions)
-    if site.hidden is not None and isinstance(inner, ir.Attribute | ir.Subscript | ir.Call):
-        leaf = read_hidden(layout, site, inner)
-    else:
-        leaf = read_masked(layout, site, masked) if masked is not None else read_leaf(layout, site, names)
-    if leaf.setup:
-        raise Unplannable(f"the target of the loss in `{called}` is computed by a call")
+    leaf = _inner_leaf(layout, site, inner, masked, names, called)
     environment = _environment(layout, function, call)
-    count = _substituted(layout, function, leaf, environment)
+    count = _substituted(layout, function, leaf.count_text, environment)
     alone = _uses(layout, called) == 1
     text = layout.source(call.node)
     lifted = Leaf(
@@ -108,6 +98,45 @@ def lift_helper(
     return lifted
 
 
+def read_part(layout: Layout, site: Site, root: ir.Expression, call: ir.Call, part: object, names: Names) -> Leaf:
+    """The leaf of a loss that a helper returns beside other things: its mean stays, and is multiplied by its count."""
+    inner, function = _of_helper(layout, site, call)
+    masked, removed = _return_path(layout, function, site, frozenset(), part)
+    assert not removed
+    leaf = _inner_leaf(layout, site, inner, masked, names, function.name)
+    count = _substituted(layout, function, leaf.count_text, _environment(layout, function, call))
+    return Leaf(
+        replace(site, node=root.node), root, layout.source(root.node), "", count, leaf.count, exact=leaf.exact,
+        finite=leaf.finite, arguments=leaf.arguments, declared=leaf.declared,
+    )  # fmt: skip
+
+
+def _of_helper(layout: Layout, site: Site, call: ir.Call) -> tuple[ir.Expression | ir.Statement, ir.Function]:
+    """Where the loss is born, and the plain function of the file that a call calls and that holds it."""
+    inner = layout.nodes.get(site.node)
+    if inner is None:
+        raise Unplannable("the loss is out of reach of the rewriter")
+    function = layout.function(layout.statement(inner.node))
+    called = call.function.id if isinstance(call.function, ir.Name) else getattr(call.function, "name", "")
+    if function is None or function.name != called:
+        raise Unplannable("the loss is computed out of sight, or deeper than one helper")
+    if function.is_generator or function.is_async or function.decorators:
+        raise Unplannable(f"`{called}` is no plain function")
+    return inner, function
+
+
+def _inner_leaf(
+    layout: Layout, site: Site, inner: ir.Expression | ir.Statement, masked: ir.Binary | None, names: Names, called: str
+) -> Leaf:
+    if site.hidden is not None and isinstance(inner, ir.Attribute | ir.Subscript | ir.Call):
+        leaf = read_hidden(layout, site, inner)
+    else:
+        leaf = read_masked(layout, site, masked) if masked is not None else read_leaf(layout, site, names)
+    if leaf.setup:
+        raise Unplannable(f"the target of the loss in `{called}` is computed by a call")
+    return leaf
+
+
 def _uses(layout: Layout, name: str) -> int:
     return sum(
         (isinstance(n, ir.Name) and n.id == name) or (isinstance(n, ir.Attribute) and n.name == name)
@@ -116,13 +145,16 @@ def _uses(layout: Layout, name: str) -> int:
 
 
 def _return_path(
-    layout: Layout, function: ir.Function, site: Site, divisions: frozenset[int]
+    layout: Layout, function: ir.Function, site: Site, divisions: frozenset[int], part: object = None
 ) -> tuple[ir.Binary | None, list[ir.Binary]]:
-    """From the only return to the loss: through factors only. Returns the masked quotient and divisions by K."""
+    """From the only return to the loss: through factors only. Returns the masked quotient and divisions by K.
+
+    `part` is the key or the place of the loss in what is returned.
+    """
     returns = [n for n in walk(function.body, into_scopes=False) if isinstance(n, ir.Return)]
     if len(returns) != 1 or returns[0].value is None:
         raise Unplannable(f"`{function.name}` returns in several ways")
-    expression = returns[0].value
+    expression = returns[0].value if part is None else _part(function, returns[0].value, part)
     removed: list[ir.Binary] = []
     for _ in range(12):
         if expression.node == site.node:
@@ -141,6 +173,19 @@ def _return_path(
         else:
             break
     raise Unplannable(f"what `{function.name}` returns is not plainly the loss")
+
+
+def _part(function: ir.Function, returned: ir.Expression, part: object) -> ir.Expression:
+    """The entry of a dict, or the element of a tuple, that a function returns."""
+    if isinstance(returned, ir.Name):
+        returned = _only_value(function, returned.id)
+    if isinstance(returned, ir.DictDisplay):
+        found = [value for key, value in returned.items if isinstance(key, ir.Constant) and key.value == part]
+        if len(found) == 1:
+            return found[0]
+    if isinstance(returned, ir.Display) and isinstance(part, int) and 0 <= part < len(returned.elements):
+        return returned.elements[part]
+    raise Unplannable(f"where the loss stands in what `{function.name}` returns is not plain")
 
 
 def _has(expression: ir.Expression, site: Site) -> bool:
@@ -176,11 +221,20 @@ def _environment(layout: Layout, function: ir.Function, call: ir.Call) -> dict[s
     return found
 
 
-def _substituted(layout: Layout, function: ir.Function, leaf: Leaf, environment: dict[str, ir.Expression | str]) -> str:
+def count_at_caller(layout: Layout, call: ir.Call, count: str) -> str:
+    """The text of a count inside a function of the file, in the names of a call of it."""
+    name = call.function.id if isinstance(call.function, ir.Name) else getattr(call.function, "name", "")
+    found = [n for n in walk(layout.module.body) if isinstance(n, ir.Function) and n.name == name]
+    if len(found) != 1:
+        raise Unplannable(f"`{name}` is defined more than once, or elsewhere")
+    return _substituted(layout, found[0], count, _environment(layout, found[0], call))
+
+
+def _substituted(layout: Layout, function: ir.Function, count: str, environment: dict[str, ir.Expression | str]) -> str:
     """The count text with the helper's locals and parameters replaced by what the caller passes."""
     import re
 
-    text = leaf.count_text
+    text = count
     known = {p.name for p in function.parameters}
     local = {
         n.id for s in walk(function.body) if isinstance(s, ir.Assign) for t in s.targets for n in walk(t)

@@ -104,11 +104,11 @@ def _check_unchanged(layout: Layout, hidden: Hidden, root: ir.Expression, count:
     for statement in layout.places:
         place = layout.places[statement]
         each = place.block[place.index]
-        if begin <= layout.range(statement)[0] < end and (changed := read & set(_changed(each))):
+        if begin <= layout.range(statement)[0] < end and (changed := read & set(changed_names(each))):
             raise Unplannable(f"`{sorted(changed)[0]}` changes between the call of the model and its loss")
 
 
-def _changed(statement: ir.Statement) -> Iterator[str]:
+def changed_names(statement: ir.Statement) -> Iterator[str]:
     """Names that a statement binds, or whose object it changes."""
     targets: list[ir.Expression] = []
     if isinstance(statement, ir.Assign):
@@ -148,4 +148,4 @@ def rewrite_beside(
     draft.replace_whole(flow.argument.node, quotient if divisor else summed)
 
 
-__all__ = ["count_at_call", "notes_of", "read_hidden", "rewrite_beside"]
+__all__ = ["changed_names", "count_at_call", "notes_of", "read_hidden", "rewrite_beside"]

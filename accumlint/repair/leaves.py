@@ -7,6 +7,7 @@ shape of the data is not known, so every usual shape is tried: each on which the
 from __future__ import annotations
 
 import ast
+import itertools
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,26 @@ from accumlint.repair.scope import Scope, changes_between
 
 Shape = tuple[str | int, ...]
 INDEXED = frozenset({"cross_entropy", "nll_loss"})
+ROWED = {
+    "triplet_margin_loss": (("B", "D"), ("B", "D")),
+    "cosine_embedding_loss": (("B", "D"), ("B",)),
+    "multi_margin_loss": (("B", "C"), ("B",)),
+    "multilabel_soft_margin_loss": (("B", "C"), ("B", "C")),
+}
+"""Losses with one shape of the inputs and of the targets."""
+DRAWN = {
+    "triplet_margin_loss": {"anchor": "values", "positive": "values", "negative": "values"},
+    "cosine_embedding_loss": {"input1": "values", "input2": "values", "target": "binary_targets"},
+    "margin_ranking_loss": {"input1": "values", "input2": "values", "target": "binary_targets"},
+    "gaussian_nll_loss": {"input": "values", "target": "float_targets", "var": "probabilities"},
+    "hinge_embedding_loss": {"input": "values", "target": "binary_targets"},
+    "multi_margin_loss": {"input": "values", "target": "class_targets"},
+    "multilabel_soft_margin_loss": {"input": "values", "target": "binary_targets"},
+}
+"""What is drawn for the parameters of losses that are not called with one output and one target of its shape."""
+MASK_LENGTH = re.compile(r"len", re.I)
+MOST_KINDS = 3
+FACTOR = 0.37  # what a loss is weighed by, where the script does not say it
 CLASS_COUNT = re.compile(r"vocab|class|label|num_tags|n_out", re.I)
 INDEXED_SHAPES: tuple[tuple[Shape, Shape], ...] = (
     (("B", "C"), ("B",)),
@@ -109,7 +130,10 @@ def _check(texts: _Texts, runner: Runner) -> LeavesHold | LeafProblem:
     count = replay.text(_expression(texts.count))
     together = Scope.at(texts.new, lines[0]).place == replay.scope.place
     span = (min(lines), max(lines)) if together else (0, 1 << 30)  # the loss is in a helper: anywhere in the loop
-    if touched := replay.seen & changes_between(replay.scope, *span):
+    changed = changes_between(replay.scope, *span)
+    if not together:
+        changed |= changes_between(Scope.at(texts.new, lines[0]), 0, lines[0])
+    if touched := replay.seen & changed:
         raise UnmodelledError(f"`{sorted(touched)[0]}` is changed in place between the loss and the count")
     held: list[LeafReport] = []
     assumptions: list[str] = []
@@ -188,29 +212,40 @@ def _ways(replay: Replay, count: str, restricted: bool) -> Iterator[tuple[tuple[
 
 
 def _drawings(replay: Replay, restricted: bool) -> Iterator[tuple[tuple[Leaf, ...], dict[str, object]]]:
-    """Every way to draw the leaves: the shapes of the loss, and masks as floats, bools or integers."""
+    """Every way to draw the leaves: the shapes of the losses, and masks as floats, bools or integers."""
     names = {name: what for what, name in replay.leaves.items()}
-    call = replay.calls[0]
-    if any(other.name != call.name for other in replay.calls):
-        raise UnmodelledError("several kinds of losses in one expression")
     constants = _constants(replay, names)
-    if call.name == "ctc_loss":
-        shapes: tuple[tuple[Shape, Shape], ...] = ((("B", 12, "C"), ("B", 4)), ((12, "B", "C"), ("B", 4)))
-    elif call.name in INDEXED:
-        shapes = INDEXED_SHAPES
-    else:
-        shapes = SQUEEZED_SHAPES if restricted else EQUAL_SHAPES
-    if call.name == "kl_div":  # distributions over the last dimension: a batch of numbers is none
-        shapes = tuple(pair for pair in shapes if len(pair[0]) > 1)
-    for inputs, targets in shapes:
-        if replay.partial and len(inputs) == 1 and call.name not in INDEXED:
+    kinds = list({call.name: None for call in replay.calls})
+    if len(kinds) > MOST_KINDS:
+        raise UnmodelledError("many kinds of losses in one expression")
+    for pairs in itertools.product(*(_shapes_of(kind, restricted) for kind in kinds)):
+        shapes = dict(zip(kinds, pairs, strict=True))
+        if any(replay.partial and len(shapes[kind][0]) == 1 and kind not in INDEXED for kind in kinds):
             continue
-        roles = _roles(replay, call, inputs, targets, names, constants)
+        roles: dict[str, Leaf] = {}
+        for call in replay.calls:
+            found = _roles(replay, call, *shapes[call.name], names, constants)
+            roles |= {name: leaf for name, leaf in found.items() if name not in roles}
+        inputs, targets = shapes[replay.calls[0].name]
         others = [name for name in names if name not in roles and name not in constants]
         picked = replay.selectors & set(others)
         for dtype in ("bool",) if picked else ("float64", "bool", "int64") if others else ("float64",):
             rest = {name: _other(name, names[name], inputs, targets, dtype, replay) for name in others}
             yield tuple((roles | rest)[name] for name in names if name not in constants), constants
+
+
+def _shapes_of(name: str, restricted: bool) -> tuple[tuple[Shape, Shape], ...]:
+    """The usual shapes of the input and the target of a loss."""
+    if name == "ctc_loss":
+        return ((("B", 12, "C"), ("B", 4)), ((12, "B", "C"), ("B", 4)))
+    if name in INDEXED:
+        return INDEXED_SHAPES
+    if name in ROWED:
+        return (ROWED[name],)
+    shapes = SQUEEZED_SHAPES if restricted else EQUAL_SHAPES
+    if name == "kl_div":  # distributions over the last dimension: a batch of numbers is none
+        shapes = tuple(pair for pair in shapes if len(pair[0]) > 1)
+    return shapes
 
 
 def _constants(replay: Replay, names: dict[str, str]) -> dict[str, object]:
@@ -219,6 +254,8 @@ def _constants(replay: Replay, names: dict[str, str]) -> dict[str, object]:
         for parameter, value in (("ignore_index", 0), ("label_smoothing", 0.1)):
             for root in call.roots.get(parameter, []):
                 found[root] = value
+    for root in replay.factors:
+        found.setdefault(root, FACTOR)
     used = {root for call in replay.calls for roots in call.roots.values() for root in roots[:1]}
     for name, what in names.items():
         if name not in found and name not in used and CLASS_COUNT.search(what.rpartition(".")[2]) and "size" in what:
@@ -242,9 +279,18 @@ def _roles(
         found[first("log_probs")] = Leaf(first("log_probs"), "logits", inputs)
         found[first("targets")] = Leaf(first("targets"), "class_targets", targets, first_class=1)
         for parameter, low, high in (("input_lengths", 10, 12), ("target_lengths", 1, 4)):
-            for root in call.roots.get(parameter, []):
-                if root not in found and root not in constants and parameter == "target_lengths":
+            own = call.roots.get(parameter, [])
+            for root in own:
+                alone = parameter == "target_lengths" or (len(own) == 1 and MASK_LENGTH.search(names[root]))
+                if root not in found and root not in constants and alone:
                     found[root] = Leaf(root, "lengths", ("B",), shortest=low, longest=high)
+        return found
+    if call.name in DRAWN:
+        for parameter, kind in DRAWN[call.name].items():
+            if call.roots.get(parameter):
+                shape = targets if "target" in parameter else inputs
+                root = first(parameter)
+                found.setdefault(root, Leaf(root, kind, shape))
         return found
     kinds = {"kl_div": ("log_probabilities", "probabilities"), "nll_loss": ("log_probabilities", "class_targets")}
     usual = ("logits", "class_targets") if call.name in INDEXED else ("values", "float_targets")

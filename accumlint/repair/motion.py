@@ -17,16 +17,17 @@ from accumlint.repair.boundary import (
     steps_text,
     text_at_caller,
 )
+from accumlint.repair.carry import carry_down, carry_up
 from accumlint.repair.distributed import move_switch
 from accumlint.repair.flow import by_steps, propagated
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
-from accumlint.semantics.trace import ADVANCE, BACKWARD, STEP, UNSCALE
+from accumlint.semantics.trace import ADVANCE, BACKWARD, CLIP, STEP, UNSCALE, UPDATE
 
 
 def divide_too_little(window: Window, wanted: list[Violation], draft: Draft) -> None:
     """Divide what is propagated by the number of steps; what is logged stays as it is."""
     layout = window.layout
-    steps = steps_text(window)
+    steps = carry_down(layout, steps_text(window), window.chain)
     argument = propagated(window.backward)
     text = layout.source(argument.node)
     if isinstance(argument, ir.Binary | ir.Conditional | ir.Boolean):
@@ -109,7 +110,7 @@ def _keep_uses(window: Window, statement: ir.Statement, name: str, divisor: ir.E
                 for n in walk(t)
             ):
                 raise Unplannable("the divided loss gets other values as well")
-            if function is not window.function:
+            if function is not window.home_function:
                 raise Unplannable("the divided loss is used in its helper")
             text = layout.flat(divisor)
             if '"' in text or "'" in text:
@@ -136,15 +137,15 @@ def move_parts(window: Window, wanted: list[Violation], draft: Draft) -> None:
         clips = by_clause.get(Clause.CLIP_COUNT, [])
         lines: list[str] = []
         outside_unscale = [s for s in by_clause.get(Clause.SCALER, []) if _calls(s, "unscale_")]
-        lines += [layout.one_line(s) for s in outside_unscale if s not in _within(layout, ending, ending.unscales)]
+        lines += [_line(window, s) for s in outside_unscale if s not in _within(layout, ending, ending.unscales)]
         if Clause.CLIP_SCALED in by_clause and clips and not _explicit_unscales(window):
             lines.append(_unscale_text(window))
-        lines += [layout.one_line(_movable(layout, s)) for s in clips]
+        lines += [_line(window, _movable(layout, s)) for s in clips]
         if lines:
             anchor = ending.first(layout) if not clips else _step_in(layout, ending)
             draft.before(anchor, *[part for line in lines for part in line.split("\n")])
-        late = [layout.one_line(s) for s in by_clause.get(Clause.SCALER, []) if _calls(s, "update")]
-        late += [layout.one_line(_movable(layout, s)) for s in by_clause.get(Clause.SCHEDULE, [])]
+        late = [_line(window, s) for s in by_clause.get(Clause.SCALER, []) if _calls(s, "update")]
+        late += [_line(window, _movable(layout, s)) for s in by_clause.get(Clause.SCHEDULE, [])]
         last = _last_of(
             layout, ending, [*ending.steps, *[u for u in ending.updates if u not in by_clause.get(Clause.SCALER, [])]]
         )
@@ -152,7 +153,7 @@ def move_parts(window: Window, wanted: list[Violation], draft: Draft) -> None:
         if Clause.NEVER_CLEARED in by_clause:
             late.append(f"{find_optimizer(window)}.zero_grad()")
         elif cleared and _in_loop(window, ending) and not [c for c in ending.clears if c not in cleared]:
-            late += [layout.one_line(s) for s in cleared[:1]]
+            late += [_line(window, s) for s in cleared[:1]]
         if late:
             draft.after(last, *[part for line in late for part in line.split("\n")])
     if Clause.CLIP_SCALED in by_clause and Clause.CLIP_COUNT not in by_clause:
@@ -192,7 +193,7 @@ def _remove_originals(window: Window, by_clause: dict[Clause, list[ir.Statement]
             draft.delete(_movable(layout, statement), moved=True)
     for statement in by_clause.get(Clause.CLEARED_INSIDE, []):
         if not any(_in_loop(window, ending) for ending in window.endings):
-            draft.before(window.loop, layout.one_line(statement))
+            draft.before(window.loop, _line(window, statement))
         draft.delete(statement, moved=True)
 
 
@@ -205,12 +206,13 @@ def _move_steps(window: Window, by_clause: dict[Clause, list[ir.Statement]], dra
     if len(window.endings) != 1 or len(steps) != 1:
         raise Unplannable("several steps run per microbatch")
     ending = window.endings[0]
-    parts = [*ending.unscales, *ending.clips, *ending.steps, *ending.updates]
+    own = [e for kind in (UNSCALE, CLIP, STEP, UPDATE) for e in events_of(window.events, kind)]
+    parts = [layout.statement(event.node) for event in own]
     block = layout.places[steps[0].node].block
     parts = sorted({layout.places[s.node].index: s for s in parts if layout.places[s.node].block is block}.items())  # type: ignore[assignment]
     ordered = [s for _, s in parts]  # type: ignore[misc]
-    clears = [s for s in (*ending.clears, *window.clears) if window.loop in layout.loops(s)]
-    lines = [layout.one_line(s) for s in ordered]
+    clears = [s for s in (*ending.clears, *window.clears) if window.repeats(s)]
+    lines = [_line(window, s) for s in ordered]
     if not clears:
         draft.after(window.loop, *lines)
     else:
@@ -227,8 +229,19 @@ def _move_steps(window: Window, by_clause: dict[Clause, list[ir.Statement]], dra
     return True
 
 
+def _line(window: Window, statement: ir.Statement) -> str:
+    """A statement as a line of the host: it may stand in the function of the backward."""
+    layout = window.layout
+    text = layout.one_line(statement)
+    if layout.function(statement) is window.function or not window.chain:
+        return text
+    if layout.function(statement) is not window.home_function:
+        raise Unplannable("what has to move stands in a helper of its own")
+    return carry_up(layout, text, window.chain)
+
+
 def _in_loop(window: Window, ending: Ending) -> bool:
-    return not window.loops or window.loop in window.layout.loops(ending.steps[0])
+    return window.repeats(ending.steps[0])
 
 
 def _within(layout: Layout, ending: Ending, statements: list[ir.Statement]) -> list[ir.Statement]:

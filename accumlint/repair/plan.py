@@ -66,6 +66,7 @@ class RepairPlan:
     strategy: str = DEFERRED
     notes: tuple[str, ...] = ()
     hazard: str = ""  # why it is not to be applied unseen, whatever its checks say
+    factored: bool = False  # its loss has several terms, each with a factor of its own, which the proof looks at
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +202,8 @@ def _plan(layout: Layout, judged: Judged, wanted: list[Violation], weight: str, 
     if leaf is not None and is_driven(window):
         hazard, note = raw_sums(window)
         notes = (*notes, note) if note else notes
-    return RepairPlan(judged.result.region, tuple(wanted), edits, obligations, message, way, notes, hazard)
+    factored = leaf is not None and leaf.several
+    return RepairPlan(judged.result.region, tuple(wanted), edits, obligations, message, way, notes, hazard, factored)
 
 
 def _ways(weight: str, ahead: bool, strategy: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from dataclasses import dataclass, field
 
 from accumlint.repair.scope import Scope
@@ -40,19 +41,32 @@ DTYPES = frozenset(
 LOSSES = frozenset(
     {"cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
      "binary_cross_entropy", "kl_div", "ctc_loss", "binary_cross_entropy_with_logits", "poisson_nll_loss",
-     "soft_margin_loss"}
+     "soft_margin_loss", "triplet_margin_loss", "cosine_embedding_loss", "margin_ranking_loss", "gaussian_nll_loss",
+     "hinge_embedding_loss", "multi_margin_loss", "multilabel_soft_margin_loss"}
 )  # fmt: skip
 MODULES = {
     "CrossEntropyLoss": "cross_entropy", "NLLLoss": "nll_loss", "MSELoss": "mse_loss", "L1Loss": "l1_loss",
     "SmoothL1Loss": "smooth_l1_loss", "HuberLoss": "huber_loss", "BCELoss": "binary_cross_entropy",
     "BCEWithLogitsLoss": "binary_cross_entropy_with_logits", "KLDivLoss": "kl_div", "CTCLoss": "ctc_loss",
     "PoissonNLLLoss": "poisson_nll_loss", "SoftMarginLoss": "soft_margin_loss",
+    "TripletMarginLoss": "triplet_margin_loss", "CosineEmbeddingLoss": "cosine_embedding_loss",
+    "MarginRankingLoss": "margin_ranking_loss", "GaussianNLLLoss": "gaussian_nll_loss",
+    "HingeEmbeddingLoss": "hinge_embedding_loss", "MultiMarginLoss": "multi_margin_loss",
+    "MultiLabelSoftMarginLoss": "multilabel_soft_margin_loss",
 }  # fmt: skip
 BUILTINS = frozenset({"int", "float", "max", "min", "len", "sum", "abs"})
-POSITIONS = {"ctc_loss": ("log_probs", "targets", "input_lengths", "target_lengths")}
+POSITIONS = {
+    "ctc_loss": ("log_probs", "targets", "input_lengths", "target_lengths"),
+    "triplet_margin_loss": ("anchor", "positive", "negative"),
+    "cosine_embedding_loss": ("input1", "input2", "target"),
+    "margin_ranking_loss": ("input1", "input2", "target"),
+    "gaussian_nll_loss": ("input", "target", "var"),
+}
 FUNCTIONAL = "torch.nn.functional."
 MASK_NAME = re.compile(r"mask|weight|valid|keep", re.I)
+NOT_REDUCED = re.compile(r"reduction='none'|reduction=v\d")
 LARGEST_EPS = 1e-3
+LIBRARIES = frozenset({"torch", "numpy", "einops", "scipy", "transformers", "timm", "torchvision", "torchaudio", "jax"})
 
 
 class UnmodelledError(Exception):
@@ -78,6 +92,7 @@ class Replay:
     leaves: dict[str, str] = field(default_factory=dict)  # what it is in the script -> its name here
     calls: list[LossCall] = field(default_factory=list)
     masks: set[str] = field(default_factory=set)
+    factors: set[str] = field(default_factory=set)  # leaves that weigh a loss that is reduced already: numbers
     squeezed: set[str] = field(default_factory=set)
     indices: set[str] = field(default_factory=set)  # leaves that pick a class
     selectors: set[str] = field(default_factory=set)  # leaves that pick elements
@@ -91,8 +106,12 @@ class Replay:
         return _Writer(self, self.scope.line if line is None else line, 0).write(node)
 
     def leaf(self, what: str) -> str:
-        """The leaf of a part of the script: the same text in another function is another thing."""
-        return self.leaves.setdefault(f"{self.scope.place}: {what}", f"v{len(self.leaves)}")
+        """The leaf of a part of the script: the same text in another function is another thing.
+
+        A part of a parameter is a part of what the function that counts passes for it.
+        """
+        place, what = self.scope.origin(what, self.home)
+        return self.leaves.setdefault(f"{place}: {what}", f"v{len(self.leaves)}")
 
 
 @dataclass(slots=True)
@@ -136,7 +155,11 @@ class _Writer:
     def _note_masks(self, left: str, right: str) -> None:
         for mine, other in ((left, right), (right, left)):
             if ("functional" in other or "nn." in other) and "functional" not in mine:
-                self.replay.masks |= {name for name in self.replay.leaves.values() if name in mine}
+                found = {name for name in self.replay.leaves.values() if mentions(mine, name)}
+                if NOT_REDUCED.search(other):
+                    self.replay.masks |= found
+                elif mine in found:
+                    self.replay.factors.add(mine)
 
     def _compare(self, node: ast.Compare) -> str:
         if len(node.ops) != 1:
@@ -163,6 +186,9 @@ class _Writer:
             raise UnmodelledError(f"`{node.id}` is imported and not known")
         self.replay.seen.add(node.id)
         value, line = self.replay.scope.given(node.id, self.line)
+        unpacked = self.replay.scope.unpacked(node.id, line) if value is None and line else None
+        if unpacked is not None and (part := self._part(*unpacked)) is not None:
+            return part
         if value is None:
             passed = None if line else self.replay.scope.argument(node.id, self.replay.home)
             return self._passed(*passed) if passed is not None else self.replay.leaf(node.id)
@@ -200,6 +226,15 @@ class _Writer:
     def _subscript(self, node: ast.Subscript) -> str:
         index = node.slice
         if isinstance(index, ast.Constant) and isinstance(index.value, str):
+            items, line = self._items(node.value)
+            if index.value in items:
+                return _Writer(self.replay, line, self.depth + 1).write(items[index.value])
+        if isinstance(index, ast.Constant):
+            made = self.replay.scope.value_of(node.value.id, self.line) if isinstance(node.value, ast.Name) else None
+            call = node.value if made is None else made
+            if isinstance(call, ast.Call) and (part := self._part(call, index.value)) is not None:
+                return part
+        if isinstance(index, ast.Constant) and isinstance(index.value, str):
             return self.replay.leaf(ast.unparse(node))
         if isinstance(index, ast.Constant) and isinstance(node.value, ast.Name | ast.Call):
             base = node.value
@@ -214,6 +249,32 @@ class _Writer:
         picks = self.write(index)
         self.replay.selectors |= {name for name in self.replay.leaves.values() if mentions(picks, name)}
         return f"{self.write(node.value)}[{picks}]"
+
+    def _items(self, node: ast.expr) -> tuple[dict[str, ast.expr], int]:
+        """The entries of a dict that the script writes down, and the line that gave them."""
+        value, line = self.replay.scope.given(node.id, self.line) if isinstance(node, ast.Name) else (node, self.line)
+        if not isinstance(value, ast.Dict) or self.depth > 12:
+            return {}, 0
+        keys = [key.value if isinstance(key, ast.Constant) else None for key in value.keys]
+        if not all(isinstance(key, str) for key in keys):
+            return {}, 0
+        return {str(key): each for key, each in zip(keys, value.values, strict=True)}, line
+
+    def _part(self, call: ast.Call, key: object) -> str | None:
+        """An entry of the dict, or an element of the tuple, that a helper of the file returns, if it is a loss."""
+        helper = self.replay.scope.returned(call)
+        if helper is None or self.depth > 12:
+            return None
+        value, inside = helper
+        if isinstance(value, ast.Name):
+            value = inside.value_of(value.id, inside.line) or value
+        if isinstance(value, ast.Dict):
+            found = [v for k, v in zip(value.keys, value.values, strict=True) if _is_key(k, key)]
+        elif isinstance(value, ast.Tuple) and isinstance(key, int) and 0 <= key < len(value.elts):
+            found = [value.elts[key]]
+        else:
+            return None
+        return self._inline(found[0], inside, is_loss=False) if len(found) == 1 else None
 
     def _is_batch(self, name: ast.Name) -> bool:
         """Whether a name is something that no known operation made: its parts are leaves of their own."""
@@ -242,8 +303,10 @@ class _Writer:
             if canonical in ("torch.gather", f"{FUNCTIONAL}one_hot"):
                 self._note_index(node.args[-1])
             return written
-        if canonical:
+        if canonical and not _is_own(canonical):
             raise UnmodelledError(f"`{canonical}` is not replayed")
+        if isinstance(node.func, ast.Name) and node.func.id == "sum" and (terms := self._summed(node)):
+            return terms
         if isinstance(node.func, ast.Name) and node.func.id in BUILTINS:
             return f"{node.func.id}({self._arguments(node)})"
         if (helper := self.replay.scope.returned(node)) is not None and (
@@ -253,6 +316,19 @@ class _Writer:
         if isinstance(node.func, ast.Attribute):
             return self._method(node, node.func)
         return self.replay.leaf(ast.unparse(node))
+
+    def _summed(self, node: ast.Call) -> str:
+        """`sum(losses.values())` of a dict that the script writes down."""
+        values = node.args[0] if len(node.args) == 1 and not node.keywords else None
+        if (
+            not isinstance(values, ast.Call)
+            or not isinstance(values.func, ast.Attribute)
+            or values.func.attr != "values"
+        ):
+            return ""
+        items, line = self._items(values.func.value)
+        writer = _Writer(self.replay, line, self.depth + 1)
+        return "(" + " + ".join(writer.write(each) for each in items.values()) + ")" if items else ""
 
     def _inline(self, value: ast.expr, inside: Scope, is_loss: bool) -> str | None:
         """What a helper of the file returns, if it is a loss of known operations; else None."""
@@ -301,17 +377,25 @@ class _Writer:
     def _constructor(self, function: ast.expr) -> tuple[str, dict[str, ast.expr]] | None:
         """`criterion(...)` where criterion is a loss module that the file makes: its name and keyword options."""
         value: ast.expr | None = function
-        if isinstance(function, ast.Name):
-            value = self.replay.scope.value_of(function.id, self.line)
-        elif isinstance(function, ast.Attribute) and _is_self(function.value):
-            value = self.replay.scope.attribute(function.attr)
+        scope = self.replay.scope
+        line = self.line
+        for _ in range(4):
+            if isinstance(value, ast.Name):
+                given = scope.value_of(value.id, line)
+                passed = scope.passed(value.id) if given is None else None
+                value, scope = passed if passed is not None else (given, scope)
+                line = line if passed is None else scope.line
+            elif isinstance(value, ast.Attribute) and _is_self(value.value):
+                value = scope.attribute(value.attr)
+            else:
+                break
         while (
             isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "cuda")
         ):
             value = value.func.value
         if not isinstance(value, ast.Call):
             return None
-        canonical = self.replay.scope.canonical(value.func)
+        canonical = scope.canonical(value.func)
         name = canonical.rpartition(".")[2]
         if not canonical.startswith("torch.nn.") or name not in MODULES:
             return None
@@ -355,6 +439,16 @@ def _undivided(value: ast.expr) -> ast.expr:
             break
         value = value.left
     return value
+
+
+def _is_key(node: ast.expr | None, key: object) -> bool:
+    return isinstance(node, ast.Constant) and node.value == key
+
+
+def _is_own(canonical: str) -> bool:
+    """Whether what is imported is the project's own: its calls are what calls of the file's own names are."""
+    root = canonical.partition(".")[0]
+    return root not in LIBRARIES and root not in sys.stdlib_module_names
 
 
 def _is_self(node: ast.expr) -> bool:

@@ -68,6 +68,18 @@ class Scope:
         at_module = [n.value for n in self.tree.body if isinstance(n, ast.Assign) and _names(n.targets) == [name]]
         return (at_module[-1], 0) if len(at_module) == 1 else (None, 0)
 
+    def unpacked(self, name: str, line: int) -> tuple[ast.Call, int] | None:
+        """The call whose result a statement on `line` unpacks, and the place of `name` there."""
+        for node in ast.walk(self.body):
+            if not isinstance(node, ast.Assign) or node.lineno != line or not isinstance(node.value, ast.Call):
+                continue
+            target = node.targets[0]
+            parts = target.elts if isinstance(target, ast.Tuple | ast.List) else []
+            places = [place for place, part in enumerate(parts) if isinstance(part, ast.Name) and part.id == name]
+            if len(places) == 1 and not any(isinstance(part, ast.Starred) for part in parts):
+                return node.value, places[0]
+        return None
+
     def argument(self, name: str, home: str) -> tuple[ast.expr, Scope] | None:
         """What a parameter of this function is given by the only call of it in the function called `home`."""
         function = self.function
@@ -82,6 +94,34 @@ class Scope:
             arguments = arguments[1:]
         given = dict(zip(arguments, near[0].args, strict=False)) | {k.arg: k.value for k in near[0].keywords if k.arg}
         return (given[name], Scope.at(self.tree, near[0].lineno)) if name in given else None
+
+    def passed(self, name: str) -> tuple[ast.expr, Scope] | None:
+        """What a parameter of this function is given by its only call in the file."""
+        function = self.function
+        if function is None:
+            return None
+        calls = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call) and _calls(node, function.name)]
+        named = [node for node in ast.walk(self.tree) if _names_function(node, function.name)]
+        if len(calls) != 1 or len(named) != 1:
+            return None
+        return self.argument(name, Scope.at(self.tree, calls[0].lineno).place)
+
+    def origin(self, what: str, home: str) -> tuple[str, str]:
+        """Where a part of the script comes from, and its text there: `batch["y"]` of a helper is its caller's."""
+        node: ast.AST = ast.parse(what, mode="eval").body
+        whole = node
+        holder: ast.Attribute | ast.Subscript | None = None
+        while isinstance(node, ast.Attribute) or (
+            isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant)
+        ):
+            holder, node = node, node.value
+        if not isinstance(node, ast.Name) or self.given(node.id, self.line)[1]:
+            return self.place, what
+        found = self.argument(node.id, home)
+        if found is None or holder is None or not _is_path(found[0]):
+            return self.place, what
+        holder.value = found[0]
+        return found[1].origin(ast.unparse(whole), home)
 
     def returned(self, call: ast.Call) -> tuple[ast.expr, Scope] | None:
         """What the function of the file that is called returns, if it only assigns and returns once, at its end."""
@@ -153,6 +193,17 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
                 yield alias.asname or alias.name, f"{node.module}.{alias.name}"
+
+
+def _names_function(node: ast.AST, name: str) -> bool:
+    return (isinstance(node, ast.Name) and node.id == name) or (isinstance(node, ast.Attribute) and node.attr == name)
+
+
+def _is_path(node: ast.AST) -> bool:
+    """Whether an expression only goes into something: `batch`, `batch["y"]`, `self.data.y`."""
+    while isinstance(node, ast.Attribute) or (isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant)):
+        node = node.value
+    return isinstance(node, ast.Name)
 
 
 def _parameters(function: FunctionNode) -> set[str]:

@@ -6,6 +6,7 @@ method that does one microbatch is called 2K+1 times with its state kept.
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 from accumlint.apis.language import Const, Role, Row
@@ -17,6 +18,7 @@ from accumlint.semantics.calls import Arguments
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.machine import LoopState, Raised, Restart, ReturnFrom, Stopped
 from accumlint.semantics.regions import ACCUMULATION_SETTINGS, Region
+from accumlint.semantics.trace import BACKWARD, STEP
 from accumlint.semantics.values import (
     Canonical,
     ClassValue,
@@ -187,6 +189,9 @@ def run_entry(machine: Machine, callee: FunctionValue, region: Region, instance:
     if isinstance(instance, Object) and _is_step(machine):
         machine.knowledge.step_entries[region.name] = None
         raise Restart
+    if machine.knowledge.again and _is_update(machine):
+        with contextlib.suppress(Raised):
+            machine.call_function(callee, unknown_arguments(machine, callee, skip), -1)
 
 
 def run_protocol(machine: Machine, callee: FunctionValue, instance: Object, row: Row, *, returns: bool = True) -> None:
@@ -267,6 +272,14 @@ def _is_step(machine: Machine) -> bool:
     if not backwards:
         return False
     return len({event.microbatch for event in backwards}) == 1 and not any(event.loops for event in backwards)
+
+
+def _is_update(machine: Machine) -> bool:
+    """Whether the call made one update of each optimizer, from several microbatches, and nothing after it."""
+    kinds = {store: [e.kind for e in machine.trace.of_store(store)] for store in machine.trace.stores}
+    last = [len(found) - 1 - found[::-1].index(BACKWARD) for found in kinds.values() if BACKWARD in found]
+    steps = [[place for place, kind in enumerate(found) if kind == STEP] for found in kinds.values() if STEP in found]
+    return bool(steps) and all(len(places) == 1 and places[0] > max(last, default=0) for places in steps)
 
 
 def _drive(machine: Machine, callee: FunctionValue, skip: int) -> None:

@@ -75,6 +75,7 @@ class Knowledge:
     tied: dict[str, str] = field(default_factory=dict)  # iterables that are zipped are as long as the first of them
     whole: bool = False  # the data shall end with a window
     preferred: dict[str, bool] = field(default_factory=dict)  # conditions without whose answer a name is not bound
+    again: bool = False  # an entry that makes one update is called twice: what it leaves shows in the second
     generic: int = 0
     factors: dict[str, None] = field(default_factory=dict)  # unknowns whose value has no meaning
     step_entries: dict[str, None] = field(default_factory=dict)  # regions that do one microbatch a call

@@ -97,7 +97,7 @@ def run_region(program: Program, region: Region, *, thorough: bool = False) -> R
     """The default path of a region and its flips: where another backward lies, or (`thorough`) any event."""
     result = Result(region)
     settled: list[Knowledge] = []
-    knowledge = Knowledge(steps=STEPS[0])
+    knowledge = Knowledge(steps=STEPS[0], again=thorough)
     for following in (*STEPS[1:], None):
         machine, fixed = _settle(program, region, knowledge, {})
         result.default.append(machine.trace)

@@ -9,7 +9,18 @@ from pathlib import Path
 
 import pytest
 from drive import drive
-from truth import CASES, FAULTS, NOT_DRIVEN, SAMPLES, codes_of, possible_faults, run_scenarios, scenarios, scripts
+from truth import (
+    CASES,
+    FAULTS,
+    NOT_DRIVEN,
+    SAMPLES,
+    SHAPES,
+    codes_of,
+    possible_faults,
+    run_scenarios,
+    scenarios,
+    scripts,
+)
 
 SCRIPTS = dict(scripts())
 
@@ -35,7 +46,7 @@ def test_every_clip_of_a_right_script_is_active(name: str) -> None:
 
 
 def test_every_script_is_driven_or_excused() -> None:
-    for folder in (CASES, SAMPLES):
+    for folder in (CASES, SAMPLES, SHAPES):
         for path in folder.glob("*.py"):
             assert (path.stem in SCRIPTS) != (path.stem in NOT_DRIVEN), path.stem
     assert all(NOT_DRIVEN.values()), "an excuse has a reason"

@@ -9,13 +9,19 @@ from pathlib import Path
 import case_specs
 import framework_specs
 import sample_specs
+import shape_specs
 from drive import Problem, Report, drive
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = ROOT / "tests" / "cases" / "dev"
 SAMPLES = ROOT / "samples"
-FOLDERS = {CASES: {**case_specs.SPECS, **framework_specs.SPECS}, SAMPLES: sample_specs.SPECS}
-NOT_DRIVEN = {**case_specs.NOT_DRIVEN, **framework_specs.NOT_DRIVEN}
+SHAPES = Path(__file__).parent / "shapes"
+FOLDERS = {
+    CASES: {**case_specs.SPECS, **framework_specs.SPECS},
+    SAMPLES: sample_specs.SPECS,
+    SHAPES: shape_specs.SPECS,
+}
+NOT_DRIVEN = {**case_specs.NOT_DRIVEN, **framework_specs.NOT_DRIVEN, **shape_specs.NOT_DRIVEN}
 
 # which faults of the driver each code stands for: at least one of them must show, and no fault without a code
 FAULTS = {

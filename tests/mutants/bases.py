@@ -565,4 +565,86 @@ def train(net, dataset, batch_size, optimizer, k, max_norm, epochs):
     wrong_counts={"numel_with_padding": "y.numel()", "rows_for_targets": "y.size(0)"},
 )
 
-BASES = (DEFERRED, FLUSHED, AMP, CLASS, PRECOUNT, WEIGHTED, SLICES, CTC, BATCH_SIZE, DDP, DDP_DEFERRED, ACCELERATE)
+METHODS = Base(
+    "deferred over methods",
+    """
+import torch
+import torch.nn.functional as F
+
+"""
+    + SCALE
+    + """
+
+class Trainer:
+    def __init__(self, model, optimizer, scheduler, k, max_norm):
+        self.model, self.optimizer, self.scheduler = model, optimizer, scheduler
+        self.k, self.max_norm = k, max_norm
+        self.n = 0
+
+    def micro(self, batch):
+        logits = self.model(batch["input_ids"])[:, :-1]  # @top
+        labels = batch["labels"][:, 1:].flatten()
+        loss = F.cross_entropy(logits.flatten(0, 1), labels, ignore_index=-100, reduction="sum")  # @loss
+        loss.backward()  # @backward
+        self.n += int((batch["labels"][:, 1:] != -100).sum())  # @count
+
+    def update(self):
+        scale_grads(self.model.parameters(), 1.0 / max(self.n, 1))  # @div
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.max_norm)  # @clip
+        self.optimizer.step()  # @step
+        self.scheduler.step()  # @sched
+        self.optimizer.zero_grad()  # @clear
+        self.n = 0  # @reset
+
+    def fit(self, loader):
+        for i, batch in enumerate(loader):
+            self.micro(batch)
+            if (i + 1) % self.k == 0 or i + 1 == len(loader):  # @boundary
+                self.update()
+""",
+    CLASS.features,
+    entry="Trainer",
+    count='int((batch["labels"][:, 1:] != -100).sum())',
+    wrong_counts={
+        "unshifted_labels": 'int((batch["labels"] != -100).sum())',
+        "numel_with_padding": 'batch["labels"][:, 1:].numel()',
+    },
+)
+
+TERMS = Base(
+    "deferred, two terms over one count",
+    """
+import torch
+import torch.nn.functional as F
+
+"""
+    + SCALE
+    + """
+
+def train(model, loader, optimizer, scheduler, k, max_norm, epochs):
+    for _ in range(epochs):
+        n = 0  # @init
+        last = len(loader) - 1
+        for i, (x, y) in enumerate(loader):
+            logits, labels = model(x).flatten(0, 1), y.flatten()  # @top
+            m = int((y != -100).sum())
+            loss = (0.25 * F.cross_entropy(logits, labels) + 0.75 * F.cross_entropy(logits, labels)) * m  # @loss
+            loss.backward()  # @backward
+            n += int((y != -100).sum())  # @count
+            if (i + 1) % k == 0 or i == last:  # @boundary
+                scale_grads(model.parameters(), 1.0 / max(n, 1))  # @div
+                torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)  # @clip
+                optimizer.step()  # @step
+                scheduler.step()  # @sched
+                optimizer.zero_grad()  # @clear
+                n = 0  # @reset
+""",
+    features("ce_ignore", PLAIN, sched="boundary"),
+    count="int((y != -100).sum())",
+    wrong_counts={"numel_with_padding": "y.numel()", "rows_for_targets": "y.size(0)"},
+)
+
+BASES = (
+    DEFERRED, FLUSHED, AMP, CLASS, METHODS, TERMS, PRECOUNT, WEIGHTED, SLICES, CTC, BATCH_SIZE, DDP, DDP_DEFERRED,
+    ACCELERATE,
+)  # fmt: skip

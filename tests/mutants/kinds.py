@@ -247,6 +247,16 @@ def divided_twice(lines: Lines, base: Base) -> Lines:
     return edit(lines, where, f"/ {value}", f"/ {value} / {value}")
 
 
+def counted_twice(lines: Lines, base: Base) -> Lines:
+    """Both the method of the microbatch and its caller add to the count."""
+    return after(lines, "count", text(lines, "count"))
+
+
+def one_term_counted(lines: Lines, base: Base) -> Lines:
+    """Only the last term of a loss is multiplied by the count."""
+    return edit(edit(lines, "loss", "loss = (0.25", "loss = 0.25"), "loss", ")) * m", ") * m")
+
+
 def divided_per_microbatch(lines: Lines, base: Base) -> Lines:
     """The division of the gradients is dedented: earlier microbatches are divided again and again."""
     return move_after(lines, "div", "count")
@@ -261,6 +271,8 @@ def integer_factor(lines: Lines, base: Base) -> Lines:
 
 def mean_left(lines: Lines, base: Base) -> Lines:
     """The reduction was left at the mean, and the gradient is divided by the count."""
+    if ") * m" in text(lines, "loss"):
+        return edit(lines, "loss", ") * m", ")")
     for mark in ("criterion", "loss"):
         try:
             return edit(lines, mark, ', reduction="sum"', "")
@@ -433,6 +445,8 @@ KINDS: dict[str, Callable[[Lines, Base], Lines]] = {
         divided_by_k_only,
         not_divided,
         divided_twice,
+        counted_twice,
+        one_term_counted,
         divided_per_microbatch,
         integer_factor,
         mean_left,
