@@ -332,6 +332,63 @@ def variances() -> Problem:
 
 SPECS["variance_head"] = {"base": variances}
 
+
+def speech() -> Problem:
+    """Utterances and texts of several lengths: each one's loss is divided by the length of its text."""
+    model, rows = dense(4, 5), sum(SIZES)
+    frames, frame_lengths = torch.randn(rows, 12, 4), torch.randint(10, 13, (rows,))
+    texts, text_lengths = torch.randint(1, 5, (rows, 4)), torch.randint(1, 5, (rows,))
+    batches = list(zip(*(part.split(SIZES) for part in (frames, frame_lengths, texts, text_lengths)), strict=True))
+
+    def loss(m: nn.Module, keys: torch.Tensor, c: Columns):
+        log_probs = m(keys).log_softmax(-1).transpose(0, 1)
+        each = F.ctc_loss(log_probs, c["texts"], c["frame_lengths"], c["text_lengths"], reduction="none")
+        return (each / c["text_lengths"]).sum(), float(len(keys))
+
+    columns = {"frame_lengths": frame_lengths, "texts": texts, "text_lengths": text_lengths}
+    return Problem(
+        model,
+        Examples(frames, columns),
+        loss,
+        lambda ns, _: ns["train_epoch"](model, batches, sgd(model), accum_grad=K),
+        WINDOWS,
+    )
+
+
+SPECS["speech_ctc"] = {"base": speech}
+
+
+def pairs() -> Problem:
+    model, left, right = dense(4, 3), torch.randn(13, 4), torch.randn(13, 4)
+    label = torch.where(torch.rand(13) < 0.5, 1.0, -1.0)
+    dataset = torch.utils.data.TensorDataset(left, right, label)
+
+    def loss(m: nn.Module, keys: torch.Tensor, c: Columns):
+        each = F.cosine_embedding_loss(m(keys), m(c["right"]), c["label"], margin=0.2, reduction="sum")
+        return each, float(len(keys))
+
+    return Problem(
+        model,
+        Examples(left, {"right": right, "label": label}),
+        loss,
+        lambda ns, _: ns["train"](model, dataset, sgd(model), accum=K),
+        (3, 2),
+        shown=lambda args, _: args[0].chunk(2)[0],
+    )
+
+
+SPECS["pairs_cosine"] = {"base": pairs}
+
+
+def read_tags(counts=COUNTS) -> Problem:
+    return tokens_problem(
+        lambda model, t: lambda ns, _: ns["Tagger"](model, sgd(model), K).train(t.dicts("ids", "tags")), counts=counts
+    )
+
+
+both("tuple_of_helper", read_tags)
+SPECS["boundary_in_method"] = {"base": one_batch_method}
+
 NOT_DRIVEN: dict[str, str] = {
     "accelerate_helper_loss": "the loop of tests/end_to_end/test_accelerate.py with a helper",
     "accelerate_two_terms": "as early_exit_two_terms, divided as in tests/end_to_end/test_accelerate.py",
@@ -339,6 +396,4 @@ NOT_DRIVEN: dict[str, str] = {
     "loss_dict_summed": "two counts",
     "span_start_and_end": "two counts",
     "distilled_and_labelled": "two counts",
-    "speech_ctc": "see below",
-    "pairs_cosine": "see below",
 }

@@ -1,6 +1,4 @@
-"""What the planner makes of each dev case and each shape of tests/end_to_end, as reviewed diffs.
-
-`python tests/repair/golden_repairs.py` writes them anew.
+"""What the planner makes of each dev case, as reviewed diffs: `python tests/repair/golden_repairs.py` writes them anew.
 
 One file a case and strategy in `golden/`: the unified diff of its repairs, then one line for each finding that is not
 repaired. The strategy `precount` has a file only where it repairs something that the default repairs in another way.
@@ -16,8 +14,7 @@ from accumlint.findings import Fix
 from accumlint.repair.rewrite import apply_edits
 from accumlint.source.text import SourceText
 
-TESTS = Path(__file__).parents[1]
-CASES = [*sorted((TESTS / "cases" / "dev").glob("acc*.py")), *sorted((TESTS / "end_to_end" / "shapes").glob("*.py"))]
+CASES = sorted((Path(__file__).parents[1] / "cases" / "dev").glob("acc*.py"))
 FOLDER = Path(__file__).with_name("golden")
 
 

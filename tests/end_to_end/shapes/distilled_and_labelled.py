@@ -12,7 +12,7 @@ def distill(student, teacher, loader, optimizer, accum=4, alpha=0.5, temperature
         kd = F.kl_div(F.log_softmax(logits / temperature, dim=-1), soft, reduction="batchmean")
         ce = F.cross_entropy(logits, y, ignore_index=-100)
         loss = alpha * temperature**2 * kd + (1 - alpha) * ce
-        (loss / accum).backward()  # expect: ACC101, ACC107
+        (loss / accum).backward()  # expect: ACC101, ACC102, ACC107
         if (step + 1) % accum == 0 or step + 1 == len(loader):
             optimizer.step()
             optimizer.zero_grad()

@@ -13,7 +13,7 @@ def train_epoch(model, batches, optimizer, accumulate=4):
             "score": F.mse_loss(scores, batch["score"]),
         }
         loss = sum(losses.values())
-        (loss / accumulate).backward()  # expect: ACC101, ACC107
+        (loss / accumulate).backward()  # expect: ACC101, ACC102, ACC107
         if (index + 1) % accumulate == 0 or index + 1 == len(batches):
             optimizer.step()
             optimizer.zero_grad()
