@@ -40,6 +40,7 @@ DRAWN = {
     "multilabel_soft_margin_loss": {"input": "values", "target": "binary_targets"},
 }
 """What is drawn for the parameters of losses that are not called with one output and one target of its shape."""
+NOT_RUN = tuple(status.value for status in Status if status not in (Status.RAISED, Status.OK))
 MASK_LENGTH = re.compile(r"len", re.I)
 MOST_KINDS = 3
 FACTOR = 0.37  # what a loss is weighed by, where the script does not say it
@@ -147,6 +148,8 @@ def _check(texts: _Texts, runner: Runner) -> LeavesHold | LeafProblem:
             report = check_pair(_pair(mean, total, count, leaves, constants), runner)
             raised = report.reason.startswith(Status.RAISED.value)
             assumptions.append(f"no target is an ignored label (`{texts.count}` would fail on it)")
+        if not raised and not report.drawings and report.reason.startswith(NOT_RUN):
+            raise UnmodelledError(f"the check did not end ({report.reason})")
         if raised or (not replay.calls and math.inf in report.errors.values()):
             reason = reason or report.reason
             continue
