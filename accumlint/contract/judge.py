@@ -13,6 +13,7 @@ from accumlint.contract.model import check_model
 from accumlint.contract.verdict import Abstention, Clause, Violation
 from accumlint.reading.program import Module
 from accumlint.reading.project import FOREIGN, project_of
+from accumlint.reading.recursion import rare_collection
 from accumlint.semantics.run import Result, analyse
 from accumlint.semantics.trace import BACKWARD, STEP, Trace
 
@@ -28,6 +29,7 @@ class Judged:
     abstention: Abstention | None = None
 
 
+@rare_collection()
 def judge_regions(module: Module, *, thorough: bool = False) -> list[Judged]:
     """Run and judge every region of a module, following names into the other files of its project."""
     facts = read_file_facts(module)

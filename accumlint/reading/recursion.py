@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 RECURSION_LIMIT = 20_000
+RARE = 100_000
+"""How many objects are made before they are looked through for garbage: some tens of MB at most."""
 
 
 @contextmanager
@@ -19,6 +21,17 @@ def deep_recursion() -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(limit)
+
+
+@contextmanager
+def rare_collection() -> Iterator[None]:
+    """A file's tree stays alive while it is judged: looking through it for garbage again and again is not linear."""
+    usual = gc.get_threshold()
+    gc.set_threshold(RARE, *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 @contextmanager

@@ -47,7 +47,7 @@ class Branches(Expressions):
         """Remember which losses stay unbound because of a guess about the configuration."""
         taken, other = (node.body, node.orelse) if truth else (node.orelse, node.body)
         relevance = self.program.relevance
-        names = relevance.losses & relevance.assigned(other) - relevance.assigned(taken)
+        names = relevance.losses & relevance.block(other).binds - relevance.block(taken).binds
         if not names or lineage_of(test) or self.setting_up:
             return
         while isinstance(test, Opaque) and test.parts is not None and test.parts[0] == "not":
@@ -73,10 +73,11 @@ class Branches(Expressions):
         """Which side of an undecided `if` this path takes, and whether the other side is worth a path of its own."""
         relevance = self.program.relevance
         then, orelse = relevance.words(node.body), relevance.words(node.orelse)
-        control = bool(relevance.assigned(node.body) & relevance.tested(node))
-        skips = any(isinstance(s, ir.Continue) for s in node.body)
-        if isinstance(test, Opaque) and test.wants and (then or orelse or skips or control):
-            self.learn_from(test)
+        body = relevance.block(node.body)
+        if isinstance(test, Opaque) and test.wants:
+            skips = any(isinstance(s, ir.Continue) for s in node.body)
+            if then or orelse or skips or not body.binds.isdisjoint(relevance.tested(node)):
+                self.learn_from(test)
         accumulates = means_accumulation(path_of(test))
         if accumulates is not None:
             return self.choose(test, node.node, relevant=False, default=accumulates)
@@ -87,9 +88,9 @@ class Branches(Expressions):
         data = bool(lineage_of(test))
         if not then and not orelse:
             return self._choose_quiet(test, node, frame, data=data)
-        if data and relevance.has_jump(node.body):
+        if data and body.jumps:
             return self.choose(test, node.node, relevant=False, default=False)
-        leaves = relevance.has_jump(node.body) and ends_in(node.body, (ir.Continue, ir.Return))
+        leaves = body.jumps and ends_in(node.body, (ir.Continue, ir.Return))
         default = bool(then)
         if then and leaves:
             default = not orelse and self._says_boundary(node)
@@ -101,15 +102,15 @@ class Branches(Expressions):
 
     def _choose_quiet(self, test: Value, node: ir.If, frame: Frame, *, data: bool) -> bool:
         """A branch without events: keep names defined, do not leave loops, follow what the loss goes through."""
-        if self.program.relevance.has_jump(node.body):
+        body = self.program.relevance.block(node.body)
+        if body.jumps:
             return self.choose(test, node.node, relevant=False, default=False)
-        assigned = self.program.relevance.assigned(node.body)
-        found = {name: frame.find(name) for name in assigned}
+        found = {name: frame.find(name) for name in body.binds}
         touches_loss = any(f is not None and self._is_loss(f.names[name]) for name, f in found.items())
         if touches_loss:
             return self.choose(test, node.node, relevant=not data, default=not data)
         unbound = any(f is None for f in found.values())
-        overwrites = not data and "update" in self.program.relevance.called(node.body)
+        overwrites = not data and "update" in body.called
         return self.choose(test, node.node, relevant=False, default=unbound or overwrites)
 
     def learn_from(self, test: Opaque) -> None:

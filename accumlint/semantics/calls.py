@@ -425,7 +425,7 @@ class Calls(HiddenLosses):
         """Whether a module's forward is followed: it computes a loss, and is given something to compare with."""
         if not isinstance(forward.function, ir.Function):
             return False
-        words = self.program.relevance.called(forward.function.body)
+        words = self.program.relevance.block(forward.function.body).called
         return any(part in word.lower() for word in words for part in _LOSS_WORDS) and len(arguments.values) > 1
 
     def call_unknown(self, callee: Value, arguments: Arguments, node: ir.NodeId) -> Value:

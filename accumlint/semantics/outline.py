@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from accumlint.reading import ir
 from accumlint.reading.program import Module
 from accumlint.reading.walk import children, walk
-from accumlint.semantics.relevance import called_name, followed_name, nodes_of
+from accumlint.semantics.summaries import called_name, followed_name, nodes_of
 
 BACKWARDS = frozenset({"backward", "manual_backward"})
 STEPPERS = frozenset({"loss_scaler"})
@@ -105,7 +105,7 @@ def _functions(
 
 def _definitions(statement: ir.Statement) -> Iterator[ir.Function | ir.Class]:
     """Functions and classes that a statement defines, directly or in its blocks."""
-    if isinstance(statement, ir.Function | ir.Class):
+    if isinstance(statement, (ir.Function, ir.Class)):
         yield statement
         return
     for part in children(statement):
@@ -123,7 +123,7 @@ def _script_backwards(body: tuple[ir.Statement, ...]) -> Iterator[ir.NodeId]:
 def _script_calls(body: tuple[ir.Statement, ...]) -> Iterator[str]:
     for statement in body:
         for loop in nodes_of(statement):
-            if isinstance(loop, ir.For | ir.While):
+            if isinstance(loop, (ir.For, ir.While)):
                 yield from (followed_name(n) for n in walk(loop.body, into_scopes=False) if isinstance(n, ir.Call))
 
 

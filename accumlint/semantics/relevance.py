@@ -1,42 +1,36 @@
 """Which statements can touch a loss, a gradient or the clock, read off the text.
 
-Undecided branches are forked only where it matters. This is decided without running anything: by the names of the
-methods called in a block, and in the functions of the file that it calls.
+Undecided branches are forked only where it matters. This is decided without running anything: by what a block does
+itself, and by the summaries of the functions that it calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from accumlint.reading import ir
 from accumlint.reading.walk import walk
+from accumlint.semantics.summaries import Block, called_name, nodes_of, read_block
 
-EVENT_WORDS = frozenset(
-    {
-        "backward", "manual_backward", "step", "zero_grad", "clip_grad_norm_", "clip_grad_norm", "clip_grad_value_",
-        "clip_gradients", "unscale_", "unscale", "scale", "no_sync", "no_backward_sync", "accumulate", "scale_loss",
-        "set_requires_gradient_sync", "scale_grads", "multiply_grads", "backward_step", "set_gradient_divide_factor",
-    }
-)  # fmt: skip
-"""Methods and functions that do something to gradients or clocks, whoever's they are."""
-
-GRADIENT_ATTRIBUTES = frozenset({"grad", "require_backward_grad_sync"})
 _EXITS = frozenset({"exit", "_exit", "abort"})
 
 
 @dataclass(eq=False)
 class Relevance:
-    """Answers about blocks of one file, remembered by the identity of the block."""
+    """Answers about the blocks and functions of one file and of the modules that it follows.
+
+    Answers about blocks are remembered by the identity of the block, those about functions by their name: a call does
+    not say more.
+    """
 
     functions: dict[str, list[ir.Function]]
     keywords: set[str]  # names of keyword arguments given anywhere in the file
     losses: set[str] = field(default_factory=set)  # names that are backpropagated somewhere in the file
+    _blocks: dict[int, Block] = field(default_factory=dict)
     _words: dict[int, frozenset[str]] = field(default_factory=dict)
-    _names: dict[int, frozenset[str]] = field(default_factory=dict)
+    _reached: dict[str, frozenset[str]] = field(default_factory=dict)
     _tests: dict[int, frozenset[str]] = field(default_factory=dict)
-    _jumps: dict[int, bool] = field(default_factory=dict)
-    _called: dict[int, frozenset[str]] = field(default_factory=dict)
     _alone: dict[int, tuple[ir.Statement]] = field(default_factory=dict)
     _added: set[int] = field(default_factory=set)
     _kept: list[object] = field(default_factory=list)  # blocks whose identity is a key stay alive
@@ -58,16 +52,6 @@ class Relevance:
                         losses |= {part.id for value in values for part in walk(value) if isinstance(part, ir.Name)}
         return cls(functions, keywords, losses)
 
-    def has_jump(self, block: tuple[ir.Statement, ...]) -> bool:
-        """Whether a block may continue or break the loop around it, or return."""
-        known = self._jumps.get(id(block))
-        if known is None:
-            jumps = ir.Continue | ir.Break | ir.Return
-            known = any(isinstance(node, jumps) for statement in block for node in nodes_of(statement))
-            self._jumps[id(block)] = known
-            self._kept.append(block)
-        return known
-
     def extend(self, body: tuple[ir.Statement, ...], functions: Iterable[ir.Function] | None = None) -> None:
         """Add the functions of another module that is followed (`functions`, if they are known); a module that was
         added before adds nothing."""
@@ -79,10 +63,55 @@ class Relevance:
             if isinstance(node, ir.Function):
                 self.functions.setdefault(node.name, []).append(node)
         self._words.clear()
+        self._reached.clear()
+
+    # ------------------------------------------------------------------------------------------ functions
+
+    def reached_by(self, name: str) -> frozenset[str]:
+        """The event words that calling a function by its name can reach; none for a name that no function has."""
+        known = self._reached.get(name)
+        if known is None:
+            self._settle(name)
+            known = self._reached[name]
+        return known
+
+    def _settle(self, name: str) -> None:
+        """Find what a function and all that it can call reach: each is looked at once, calls in a circle included."""
+        order, found, calls = [name], dict[str, frozenset[str]](), dict[str, list[str]]()
+        for each in order:  # grows meanwhile
+            if each in found or each in self._reached:
+                continue
+            effects = [self.block(function.body).effects for function in self.functions.get(each, ())]
+            found[each] = frozenset(word for effect in effects for word in effect.words)
+            calls[each] = [called for effect in effects for called in effect.follows if called in self.functions]
+            order += calls[each]
+        changed = True
+        while changed:
+            changed = False
+            for each in reversed(found):
+                words = found[each].union(*(found.get(c) or self._reached.get(c) or () for c in calls[each]))
+                changed |= len(words) > len(found[each])
+                found[each] = words
+        self._reached |= found
+
+    # --------------------------------------------------------------------------------------------- blocks
+
+    def block(self, block: tuple[ir.Statement, ...]) -> Block:
+        """What a block does by itself."""
+        known = self._blocks.get(id(block))
+        if known is None:
+            known = self._blocks[id(block)] = read_block(block)
+            self._kept.append(block)
+        return known
 
     def words(self, block: tuple[ir.Statement, ...]) -> frozenset[str]:
-        """The event words that running a block can reach, through functions of the file too."""
-        return self._reach(block, set())
+        """The event words that running a block can reach, through functions of the program too."""
+        known = self._words.get(id(block))
+        if known is None:
+            effects = self.block(block).effects
+            known = frozenset(effects.words).union(*map(self.reached_by, effects.follows & self.functions.keys()))
+            self._words[id(block)] = known
+        return known
 
     def words_within(self, node: ir.Statement | ir.Expression) -> frozenset[str]:
         """The event words that running one statement, or evaluating one expression, can reach."""
@@ -97,54 +126,6 @@ class Relevance:
             self._kept.append(node)
         return block
 
-    def _reach(self, block: tuple[ir.Statement, ...], seen: set[str]) -> frozenset[str]:
-        key = id(block)
-        known = self._words.get(key)
-        if known is not None:
-            return known
-        found: set[str] = set()
-        complete = True
-        for statement in block:
-            for node in nodes_of(statement):
-                if isinstance(node, ir.Call):
-                    name = called_name(node)
-                    if name in EVENT_WORDS:
-                        found.add(name)
-                    elif name == "update" and "scaler" in receiver_text(node):
-                        found.add("update")
-                    elif (name := followed_name(node)) in self.functions:
-                        if name in seen:
-                            complete = False
-                            continue
-                        for function in self.functions[name]:
-                            found |= self._reach(function.body, seen | {name})
-                elif isinstance(node, (ir.Assign, ir.Augment, ir.Delete)):
-                    found |= _gradient_writes(node)
-        result = frozenset(found)
-        if complete or not seen:
-            self._words[key] = result
-            self._kept.append(block)
-        return result
-
-    def called(self, block: tuple[ir.Statement, ...]) -> frozenset[str]:
-        """The last names of all calls in a block."""
-        known = self._called.get(id(block))
-        if known is None:
-            calls = (node for statement in block for node in nodes_of(statement) if isinstance(node, ir.Call))
-            known = frozenset(called_name(call) for call in calls)
-            self._called[id(block)] = known
-            self._kept.append(block)
-        return known
-
-    def assigned(self, block: tuple[ir.Statement, ...]) -> frozenset[str]:
-        """The plain names that a block binds."""
-        known = self._names.get(id(block))
-        if known is None:
-            known = frozenset(name for statement in block for name in bound_names(statement))
-            self._names[id(block)] = known
-            self._kept.append(block)
-        return known
-
     def tested(self, statement: ir.Statement) -> frozenset[str]:
         """The plain names and attribute names that the tests in a statement look at: its control names."""
         known = self._tests.get(id(statement))
@@ -156,67 +137,6 @@ class Relevance:
             self._tests[id(statement)] = known
             self._kept.append(statement)
         return known
-
-
-def nodes_of(statement: ir.Statement) -> Iterator[object]:
-    """All nodes of a statement, without the bodies of functions and classes that it only defines."""
-    if isinstance(statement, (ir.Function, ir.Class)):
-        return
-    yield from walk(statement, into_scopes=False)
-
-
-def called_name(call: ir.Call) -> str:
-    """The last name of what is called: `step` for `self.optimizer.step()`."""
-    if isinstance(call.function, ir.Attribute):
-        return call.function.name
-    return call.function.id if isinstance(call.function, ir.Name) else ""
-
-
-_COMMON = frozenset({"train", "eval", "forward", "to", "update", "save", "load", "log", "reset", "close", "get", "run"})
-"""Method names that other objects have too: `model.train()` is not the file's own `train`."""
-
-
-def followed_name(call: ir.Call) -> str:
-    """The name under which a call may reach a function of the file, or "": only `self.train()` can be its `train`."""
-    name = called_name(call)
-    if isinstance(call.function, ir.Attribute) and name in _COMMON:
-        receiver = receiver_text(call)
-        own = receiver in ("self", "cls") or not any(w in receiver for w in ("model", "net", "module", "self"))
-        return name if own else ""
-    return name
-
-
-def receiver_text(call: ir.Call) -> str:
-    """The dotted receiver of a method call, lower case, as far as it is dotted."""
-    parts: list[str] = []
-    node: ir.Expression | None = call.function.value if isinstance(call.function, ir.Attribute) else None
-    while isinstance(node, ir.Attribute):
-        parts.append(node.name)
-        node = node.value
-    if isinstance(node, ir.Name):
-        parts.append(node.id)
-    return ".".join(reversed(parts)).lower()
-
-
-def _gradient_writes(node: ir.Assign | ir.Augment | ir.Delete) -> set[str]:
-    targets = (node.target,) if isinstance(node, ir.Augment) else node.targets
-    return {t.name for t in targets if isinstance(t, ir.Attribute) and t.name in GRADIENT_ATTRIBUTES}
-
-
-def bound_names(statement: ir.Statement) -> Iterator[str]:
-    """The plain names (and `self.x` as "x") that a statement binds, in nested blocks too."""
-    for node in nodes_of(statement):
-        targets: tuple[ir.Expression, ...] = ()
-        if isinstance(node, ir.Assign):
-            targets = node.targets
-        elif isinstance(node, (ir.Augment, ir.For, ir.Walrus)):
-            targets = (node.target,)
-        for target in targets:
-            for part in walk(target):
-                if isinstance(part, ir.Name):
-                    yield part.id
-                elif isinstance(part, ir.Attribute):
-                    yield part.name
 
 
 def ends_in(block: tuple[ir.Statement, ...], kinds: tuple[type[object], ...]) -> bool:
