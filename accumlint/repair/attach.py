@@ -86,6 +86,6 @@ def _certify(module: Module, judged: list[Judged], plan: RepairPlan, new_text: s
     try:
         from accumlint.repair.confirm import certify
     except ImportError:
-        return Certificate(needs_leaf=bool(plan.obligations), notes=plan.notes)
+        return Certificate(needs_leaf=bool(plan.obligations), notes=plan.notes, suggestion=plan.suggestion)
     certificate: Certificate = certify(module, judged, plan, new_text, module.filename, confirm=confirm)
     return certificate

@@ -97,6 +97,7 @@ def certify(
     certificate = _Builder(proof, news, results, bool(obligations), expectation.distributed)
     certificate.notes = tuple(getattr(plan, "notes", ()))
     certificate.hazard = str(getattr(plan, "hazard", ""))
+    certificate.suggestion = str(getattr(plan, "suggestion", ""))
     if confirm:
         certificate.torch(changed, expectation, runner)
         certificate.ranks(module_before, module, changed, expectation)
@@ -167,6 +168,7 @@ class _Builder:
         self.needs_ranks = needs_ranks
         self.notes: tuple[str, ...] = ()
         self.hazard = ""
+        self.suggestion = ""
         if proof.holds and not news:
             self.discharged.add(Check.PROVED)
         else:
@@ -183,6 +185,7 @@ class _Builder:
             self.disagreement,
             self.notes,
             self.hazard,
+            self.suggestion,
         )
 
     # ------------------------------------------------------------------------------------------- execution

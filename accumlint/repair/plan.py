@@ -37,6 +37,7 @@ NEVER = {
     Clause.BATCH_COUPLED: "the loss couples the examples of a batch: no weighting makes it right",
     Clause.LOGGED_SCALE: "what should be logged is the author's choice",
 }
+ORDER_ONLY = "it moves what stands at the wrong place, and the loop is still no full-batch update"
 OPTIONAL = "the other findings of the loop are repaired first"
 AUTO, DEFERRED, PRECOUNT = "auto", "deferred", "precount"
 
@@ -67,6 +68,7 @@ class RepairPlan:
     notes: tuple[str, ...] = ()
     hazard: str = ""  # why it is not to be applied unseen, whatever its checks say
     factored: bool = False  # its loss has several terms, each with a factor of its own, which the proof looks at
+    suggestion: str = ""  # why it is only shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def plan_all(module: Module, judged: Iterable[Judged], strategy: str = AUTO) -> 
         order = [v for v in wanted if v.clause in ORDER]
         rest = _first_assured(layout, each, order, strategy) if 0 < len(order) < len(wanted) else ""
         if isinstance(rest, RepairPlan):  # what stands at the wrong place moves, whatever the loss divides by
-            found.append(rest)
+            found.append(replace(rest, suggestion=ORDER_ONLY))
             wanted = [v for v in wanted if v not in order]
         found += [Unrepairable(v, plan) for v in wanted]
     return found

@@ -34,7 +34,7 @@ CHECKS = {
 REPLACEMENTS = {"endless": "acc301_endless", "broken": "good(("}
 
 
-def check_source(source: SourceText, options: Options | None = None) -> FileReport:
+def check_source(source: SourceText, options: Options | None = None, tree: ast.Module | None = None) -> FileReport:
     options = options or Options()
     report = FileReport(source.filename)
     if os.environ.get("ACCUMLINT_FAKE_LOG"):  # which files were asked for

@@ -15,9 +15,13 @@ from pathlib import Path
 import pytest
 
 import accumlint
-from accumlint.cli.config import tomllib
 from accumlint.report.formats import FORMATS
 from accumlint.rules.registry import all_rules
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
 CLIP = """import torch

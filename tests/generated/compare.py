@@ -43,7 +43,9 @@ def ask_in_process(program: Program, repair: bool = False, confirm: bool = False
     for finding in report.findings:
         if finding.code < "ACC4":
             answer.found.add((finding.code, finding.span.line))
-            if finding.fix is not None:
+            if finding.fix is not None and finding.fix.certificate.suggestion:
+                answer.unrepaired.append(f"{finding.code}: only shown, as {finding.fix.certificate.suggestion}")
+            elif finding.fix is not None:
                 fixes[id(finding.fix)] = finding.fix
             elif repair:
                 answer.unrepaired.append(f"{finding.code}: {finding.unfixable or 'no reason given'}")

@@ -193,6 +193,7 @@ def test_what_stands_at_the_wrong_place_moves_beside_weights_that_stay() -> None
     found = outcomes(text)
     plans = [each for each in found if isinstance(each, RepairPlan)]
     assert [v.clause.name for plan in plans for v in plan.violations] == ["CLIP_COUNT"]
+    assert plans[0].suggestion  # shown and never applied: the loop as a whole stays wrong
     assert any("out of sight" in each.reason for each in found if isinstance(each, Unrepairable))
     assert "if accelerator.sync_gradients:\n                accelerator.clip_grad_norm_(" in apply_edits(
         text, plans[0].edits
