@@ -58,6 +58,18 @@ def dotted(node: ir.Expression) -> str | None:
     return ".".join(reversed(parts))
 
 
+def last_name(expression: ir.Expression) -> str:
+    """`c` for `a.b.c` and for `c`, whatever an attribute is taken of; "" for anything else."""
+    if isinstance(expression, ir.Attribute):
+        return expression.name
+    return expression.id if isinstance(expression, ir.Name) else ""
+
+
+def called_name(call: ir.Call) -> str:
+    """The last name of what is called: `step` for `self.optimizer.step()`."""
+    return last_name(call.function)
+
+
 def _none(node: Any) -> list[Node]:
     return []
 

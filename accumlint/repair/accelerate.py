@@ -58,12 +58,13 @@ def gate_parts(window: Window, by_clause: Statements, draft: Draft) -> Statement
     if accelerator is None:
         return by_clause
     layout = window.layout
-    unit = "\t" if "\n\t" in layout.text else "    "
     for statement in (s for clause in GATED for s in by_clause.get(clause, [])):
         if isinstance(statement, ir.Assign) and _is_used_elsewhere(window, statement):
             raise Unplannable("what its clip returns is used for every microbatch")
         lines = layout.one_line(statement).split("\n")
-        draft.before(statement, f"if {layout.flat(accelerator)}.sync_gradients:", *[f"{unit}{line}" for line in lines])
+        draft.before(
+            statement, f"if {layout.flat(accelerator)}.sync_gradients:", *[f"{layout.unit}{line}" for line in lines]
+        )
         draft.delete(statement, moved=True)
     return {clause: found for clause, found in by_clause.items() if clause not in GATED}
 
@@ -71,7 +72,7 @@ def gate_parts(window: Window, by_clause: Statements, draft: Draft) -> Statement
 def _is_used_elsewhere(window: Window, statement: ir.Assign) -> bool:
     names = {n.id for target in statement.targets for n in walk(target) if isinstance(n, ir.Name)}
     own = {id(n) for n in walk(statement)}
-    scope = window.layout.module.body if window.function is None else window.function.body
+    scope = window.layout.scope(window.function)
     return any(isinstance(n, ir.Name) and n.id in names and id(n) not in own for n in walk(scope))
 
 

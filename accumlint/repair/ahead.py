@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from accumlint.reading import ir
-from accumlint.reading.walk import walk
+from accumlint.reading.walk import called_name, walk
 from accumlint.repair.flow import statements_before
 from accumlint.repair.rewrite import Layout, Unplannable
 
@@ -124,7 +124,7 @@ def _handed_over(value: ir.Expression) -> Iterator[ir.Expression]:
     for call in walk(value):
         if not isinstance(call, ir.Call):
             continue
-        name = getattr(call.function, "name", getattr(call.function, "id", ""))
+        name = called_name(call)
         if isinstance(call.function, ir.Attribute) and name.endswith("_"):
             yield call.function.value
         if name not in HARMLESS and name not in PURE:
@@ -164,8 +164,12 @@ def _is_moved(expression: ir.Expression, name: str) -> bool:
 
 def handed_over(value: ir.Expression) -> ir.Expression | None:
     """`batch` in `to_device(batch, device)` and `self.move_to_device(batch)`: helpers that are named for a move."""
-    name = getattr(value.function, "id", getattr(value.function, "name", "")) if isinstance(value, ir.Call) else ""
-    if not isinstance(value, ir.Call) or not MOVERS.fullmatch(name) or not value.arguments or value.arguments[0].star:
+    if (
+        not isinstance(value, ir.Call)
+        or not MOVERS.fullmatch(called_name(value))
+        or not value.arguments
+        or value.arguments[0].star
+    ):
         return None
     return value.arguments[0].value if value.arguments[0].keyword is None else None
 

@@ -34,9 +34,8 @@ class Averaging:
         average what is divided by it."""
         total = names.free("global_targets" if leaf.exact else "global_weight")
         mean = names.free("mean_targets" if leaf.exact else "mean_weight")
-        unit = "\t" if "\n\t" in layout.text else "    "
         averaged = " * ".join(each for each in (self.divisor, self.world) if each not in ("", "1"))
-        written = [line.format(count=counter, total=total, unit=unit) for line in self.summed]
+        written = [line.format(count=counter, total=total, unit=layout.unit) for line in self.summed]
         shared = f" / ({averaged})" if " * " in averaged else f" / {averaged}" if averaged else ""
         return [*written, f"{mean} = {leaf.guarded(total)}{shared}"], mean
 
@@ -44,17 +43,11 @@ class Averaging:
         """Sum the count over the ranks and scale the gradients of the optimizer once."""
         total = names.free("global_targets" if leaf.exact else "global_weight")
         scale = names.free("grad_scale")
-        unit = "\t" if "\n\t" in layout.text else "    "
-        quote = "'" if layout.text.count("'") > layout.text.count('"') else '"'
-        group, param = names.free("param_group"), names.free("param")
-        written = [line.format(count=counter, total=total, unit=unit) for line in self.summed]
+        written = [line.format(count=counter, total=total, unit=layout.unit) for line in self.summed]
         return [
             *written,
             *(line.format(scale=scale, total=leaf.guarded(total)) for line in self.scaled),
-            f"for {group} in {optimizer}.param_groups:",
-            f"{unit}for {param} in {group}[{quote}params{quote}]:",
-            f"{unit * 2}if {param}.grad is not None:",
-            f"{unit * 3}{param}.grad.mul_({scale})",
+            *per_gradient(optimizer, f"mul_({scale})", layout, names),
         ]
 
     def prepare(self, layout: Layout, draft: Draft) -> None:
@@ -67,6 +60,18 @@ class Averaging:
             draft.before(first, self.imports)
 
 
+def per_gradient(optimizer: str, change: str, layout: Layout, names: Names) -> list[str]:
+    """The lines that change each gradient of an optimizer in place: `change` is the call of the tensor's method."""
+    quote = "'" if layout.text.count("'") > layout.text.count('"') else '"'
+    group, param = names.free("param_group"), names.free("param")
+    return [
+        f"for {group} in {optimizer}.param_groups:",
+        f"{layout.unit}for {param} in {group}[{quote}params{quote}]:",
+        f"{layout.unit * 2}if {param}.grad is not None:",
+        f"{layout.unit * 3}{param}.grad.{change}",
+    ]
+
+
 def place_gated(layout: Layout, ending: Ending, averaging: Averaging, lines: list[str], draft: Draft) -> None:
     """Put lines that belong to the last microbatch of a window before its first clip or step."""
     first = ending.first(layout)
@@ -76,8 +81,7 @@ def place_gated(layout: Layout, ending: Ending, averaging: Averaging, lines: lis
     elif isinstance(first, ir.If) and layout.flat(first.test) == averaging.gate and not first.orelse:
         draft.before(first.body[0], *lines)
     else:
-        unit = "\t" if "\n\t" in layout.text else "    "
-        draft.before(first, f"if {averaging.gate}:", *[f"{unit}{line}" for line in lines])
+        draft.before(first, f"if {averaging.gate}:", *[f"{layout.unit}{line}" for line in lines])
 
 
 def bound_name(layout: Layout, canonical: str) -> str:

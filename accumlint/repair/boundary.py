@@ -124,15 +124,15 @@ def _hosts(
             return
         others = {id(n.function) for n in walk(layout.module.body) if isinstance(n, ir.Call) and n.node in known}
         named = [n for n in walk(layout.module.body) if _is_named(n, function.name) and id(n) not in others]
-        calls = [n for n in calls_of(layout, function.name) if any(n.function is each for each in named)]
+        calls = [n for n in calls_of(layout.module.body, function.name) if any(n.function is each for each in named)]
         if len(calls) != 1 or len(named) != 1 or calls[0].node not in layout.holder:
             return
         statement, chain = layout.statement(calls[0].node), (*chain, calls[0])
 
 
-def calls_of(layout: Layout, name: str) -> list[ir.Call]:
-    """The calls of a function or method of that name in the file."""
-    return [n for n in walk(layout.module.body) if isinstance(n, ir.Call) and _is_named(n.function, name)]
+def calls_of(scope: Block, name: str) -> list[ir.Call]:
+    """The calls of a function or method of that name in a body."""
+    return [n for n in walk(scope) if isinstance(n, ir.Call) and _is_named(n.function, name)]
 
 
 def _is_named(node: ir.Expression | ir.Statement, name: str) -> bool:
@@ -194,7 +194,7 @@ def local_statements(window: Window, node: ir.NodeId) -> list[ir.Statement]:
             return [statement]
         if function is None:
             break
-        scope = layout.module.body if window.function is None else window.function.body
+        scope = layout.scope(window.function)
         calls = [
             each
             for each in walk(scope)
@@ -272,7 +272,8 @@ def text_at_caller(window: Window, helper: ir.Function | None, text: str) -> str
         return text
     if text != root:
         raise Unplannable("which optimizer its helper steps is not plain")
-    given = {_argument(window, helper, call, text) for call in _calls_of(window, helper)}
+    calls = calls_of(window.layout.scope(window.function), helper.name)
+    given = {_argument(window, helper, call, text) for call in calls}
     if len(given) != 1 or None in given:
         raise Unplannable("which optimizer its helper steps is not plain")
     return str(given.pop())
@@ -287,16 +288,6 @@ def _is_local(function: ir.Function, name: str) -> bool:
         if isinstance(n, ir.Name)
     }
     return name in bound or any(p.name == name for p in function.parameters)
-
-
-def _calls_of(window: Window, helper: ir.Function) -> list[ir.Call]:
-    scope = window.layout.module.body if window.function is None else window.function.body
-    return [
-        each
-        for each in walk(scope)
-        if isinstance(each, ir.Call)
-        and helper.name in (getattr(each.function, "id", ""), getattr(each.function, "name", ""))
-    ]
 
 
 def _argument(window: Window, helper: ir.Function, call: ir.Call, name: str) -> str | None:

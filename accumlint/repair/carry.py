@@ -16,7 +16,7 @@ PLAIN = (ir.Name, ir.Attribute, ir.Constant)
 def carry_up(layout: Layout, text: str, chain: Sequence[ir.Call]) -> str:
     """What holds in the function that the lowest call of `chain` calls, in the function of the highest call."""
     for call in chain:
-        inner, outer = _called(layout, call), layout.function(layout.statement(call.node))
+        inner, outer = layout.called_function(call), layout.function(layout.statement(call.node))
         known = {name: layout.flat(v) for name, v in _passed(call, inner).items() if isinstance(v, PLAIN)}
         text = _written(layout, text, inner, outer, known)
     return text
@@ -25,18 +25,10 @@ def carry_up(layout: Layout, text: str, chain: Sequence[ir.Call]) -> str:
 def carry_down(layout: Layout, text: str, chain: Sequence[ir.Call]) -> str:
     """What holds in the function of the highest call of `chain`, in the function that the lowest one calls."""
     for call in reversed(chain):
-        inner, outer = _called(layout, call), layout.function(layout.statement(call.node))
+        inner, outer = layout.called_function(call), layout.function(layout.statement(call.node))
         given = {value.id: name for name, value in _passed(call, inner).items() if isinstance(value, ir.Name)}
         text = _written(layout, text, outer, inner, given)
     return text
-
-
-def _called(layout: Layout, call: ir.Call) -> ir.Function:
-    name = call.function.id if isinstance(call.function, ir.Name) else getattr(call.function, "name", "")
-    found = [n for n in walk(layout.module.body) if isinstance(n, ir.Function) and n.name == name]
-    if len(found) != 1:
-        raise Unplannable(f"`{name}` is defined more than once, or elsewhere")
-    return found[0]
 
 
 def _passed(call: ir.Call, function: ir.Function) -> dict[str, ir.Expression]:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from accumlint.reading import ir
-from accumlint.reading.walk import walk
+from accumlint.reading.walk import called_name, walk
 from accumlint.repair.ahead import bound_names
 from accumlint.repair.boundary import Window, steps_text
 from accumlint.repair.names import Names
@@ -96,7 +96,7 @@ def _fetches(value: ir.Expression) -> bool:
         return False
     if isinstance(value.function, ir.Name) and value.function.id == "next":
         return len(value.arguments) == 1
-    name = getattr(value.function, "name", getattr(value.function, "id", "")).lower()
+    name = called_name(value).lower()
     return "batch" in name and any(word in name for word in ("get", "next", "load", "sample", "fetch", "draw"))
 
 
@@ -163,15 +163,14 @@ def _refilled(window: Window, loop: ir.For, fetch: ir.Assign, steps: str, draft:
         shown = layout.flat(stop)
         shown = shown if isinstance(stop, ir.Name | ir.Attribute | ir.Constant) else f"({shown})"
         size = f"min({steps}, {shown} - {step})"
-    unit = "\t" if "\n\t" in layout.text else "    "
 
     def write(count: str, total: str, lines: list[str]) -> None:
         draft.before(
             fetch,
             f"if {step} % {steps} == 0:",
-            f"{unit}{held} = [{layout.flat(fetch.value)} for _ in range({size})]",
-            f"{unit}{total} = sum({count} for {target_of(layout, fetch.targets[0], count)} in {held})",
-            *[f"{unit}{line}" for line in lines],
+            f"{layout.unit}{held} = [{layout.flat(fetch.value)} for _ in range({size})]",
+            f"{layout.unit}{total} = sum({count} for {target_of(layout, fetch.targets[0], count)} in {held})",
+            *[f"{layout.unit}{line}" for line in lines],
         )
         draft.put(*layout.range(fetch.value.node), f"{held}[{step} % {steps}]")
 
@@ -198,14 +197,13 @@ def _cut(window: Window, loop: ir.For, steps: str, draft: Draft, names: Names) -
         called = loop.iterable.function if isinstance(loop.iterable, ir.Call) else None
         if not isinstance(called, ir.Name) or called.id not in ITERATORS:
             shown = f"iter({shown})"
-        unit = "\t" if "\n\t" in layout.text else "    "
         header = [
             f"{source} = {shown}",
             f"while {held} := list({import_islice(layout, draft)}({source}, {steps})):",
-            f"{unit}{total} = sum({count} for {target_of(layout, loop.target, count)} in {held})",
-            *[f"{unit}{line}" for line in lines],
+            f"{layout.unit}{total} = sum({count} for {target_of(layout, loop.target, count)} in {held})",
+            *[f"{layout.unit}{line}" for line in lines],
         ]
-        draft.wrap(loop, header, unit)
+        draft.wrap(loop, header, layout.unit)
         draft.put(*layout.range(loop.iterable.node), held)
 
     return Collection(loop, set(bound_names(loop)), loop, write)
@@ -233,7 +231,7 @@ def _repeatable(window: Window, iterable: ir.Expression) -> bool:
     if isinstance(iterable, ir.Display):
         return True
     if isinstance(iterable, ir.Call):
-        name = getattr(iterable.function, "id", getattr(iterable.function, "name", ""))
+        name = called_name(iterable)
         if name == "range":
             return True
         if isinstance(iterable.function, ir.Attribute) and name in ("split", "chunk", "unbind", "tensor_split"):
@@ -243,7 +241,7 @@ def _repeatable(window: Window, iterable: ir.Expression) -> bool:
         return False
     if not isinstance(iterable, ir.Name):
         return False
-    scope = window.layout.module.body if window.function is None else window.function.body
+    scope = window.layout.scope(window.function)
     calls = [n for n in walk(scope) if isinstance(n, ir.Call) and getattr(n.function, "id", "") == "len"]
     if any(isinstance(a.value, ir.Name) and a.value.id == iterable.id for call in calls for a in call.arguments):
         return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from accumlint.reading import ir
 from accumlint.reading.walk import walk
-from accumlint.repair.averaging import Averaging, place_gated
+from accumlint.repair.averaging import Averaging, per_gradient, place_gated
 from accumlint.repair.boundary import Window, events_of, find_optimizer, outside_parameters
 from accumlint.repair.carry import same_class
 from accumlint.repair.counts import Leaf, read_leaf
@@ -345,12 +345,4 @@ def _division_lines(
     layout, optimizer = window.layout, find_optimizer(window)
     if averaging is not None:
         return averaging.lines(leaf, counter, optimizer, layout, names)
-    unit = "\t" if "\n\t" in layout.text else "    "
-    quote = "'" if layout.text.count("'") > layout.text.count('"') else '"'
-    group, param = names.free("param_group"), names.free("param")
-    return [
-        f"for {group} in {optimizer}.param_groups:",
-        f"{unit}for {param} in {group}[{quote}params{quote}]:",
-        f"{unit * 2}if {param}.grad is not None:",
-        f"{unit * 3}{param}.grad.div_({divisor})",
-    ]
+    return per_gradient(optimizer, f"div_({divisor})", layout, names)

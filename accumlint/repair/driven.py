@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from accumlint.reading import ir
-from accumlint.reading.walk import walk
+from accumlint.reading.walk import called_name, walk
 from accumlint.repair.averaging import Averaging, bound_name
 from accumlint.repair.boundary import RETURNED, Window, find_optimizer
 from accumlint.repair.counts import Leaf
@@ -27,7 +27,7 @@ ENGINES = re.compile(r"deepspeed", re.I)
 
 def is_driven(window: Window) -> bool:
     """Whether Lightning calls the method that holds the backward, or propagates what it returns."""
-    name = getattr(window.backward.function, "name", getattr(window.backward.function, "id", ""))
+    name = called_name(window.backward)
     return not window.loops and name in ("manual_backward", RETURNED) and _owner(window) is not None
 
 
@@ -123,8 +123,7 @@ def _divide_in_hook(window: Window, owner: ir.Class, lines: list[str], draft: Dr
     if any(isinstance(n, ir.Call) and getattr(n.function, "name", "") == "all_reduce" for n in walk(owner.body)):
         raise Unplannable("ranks are reduced by hand")
     assert window.function is not None
-    unit = "\t" if "\n\t" in layout.text else "    "
-    draft.after(window.function, "", f"def {HOOK}(self, optimizer):", *[f"{unit}{line}" for line in lines])
+    draft.after(window.function, "", f"def {HOOK}(self, optimizer):", *[f"{layout.unit}{line}" for line in lines])
 
 
 __all__ = ["is_driven", "is_returned", "plan_driven", "raw_sums", "step_at_the_end"]

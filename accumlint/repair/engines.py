@@ -17,6 +17,7 @@ from accumlint.repair.boundary import Window
 from accumlint.repair.collect import Collection, find_fetch, target_of
 from accumlint.repair.names import Names
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
+from accumlint.semantics.trace import STEP
 
 INITIALIZE = "initialize"
 OTHER_PARALLEL = frozenset({"mpu", "mesh_param", "mesh_device", "topology", "dist_init_required"})
@@ -27,7 +28,7 @@ OPPOSITE = {">=": "<", ">": "<=", "<": ">=", "<=": ">", "==": "!=", "!=": "=="}
 
 def is_engine(window: Window) -> bool:
     """Whether the backward is an engine's: it gates its own step."""
-    steps = [e for e in window.events if e.kind == "step"]
+    steps = [e for e in window.events if e.kind == STEP]
     text = window.layout.text
     gated = bool(steps) and all(e.gated for e in steps) and bool(window.loops)
     return gated and "deepspeed" in text and "accelerat" not in text.lower()
@@ -79,7 +80,6 @@ def plan_buffered(window: Window, steps: str, draft: Draft, names: Names) -> Col
     if breaks and not all(_ends_all(window, each) for each in breaks):
         raise Unplannable("its window cannot be collected: a `break` leaves it and the next pass goes on")
     held, microbatches = names.free("window"), names.free("microbatches")
-    unit = "\t" if "\n\t" in layout.text else "    "
 
     def write(count: str, total: str, lines: list[str]) -> None:
         shown = layout.flat(loop.target)
@@ -87,15 +87,15 @@ def plan_buffered(window: Window, steps: str, draft: Draft, names: Names) -> Col
         header = [
             f"{held}.append({kept})",
             f"if len({held}) < {steps}:",
-            f"{unit}continue",
+            f"{layout.unit}continue",
             f"{total} = sum({count} for {target_of(layout, loop.target, count)} in {held})",
             *lines,
             f"{microbatches}, {held} = {held}, []",
             f"for {shown} in {microbatches}:",
         ]
-        footer = ["else:", f"{unit}continue", "break"] if breaks else []
+        footer = ["else:", f"{layout.unit}continue", "break"] if breaks else []
         draft.before(window.loops[-1], f"{held} = []")
-        draft.wrap_body(loop, header, footer, unit, first)
+        draft.wrap_body(loop, header, footer, layout.unit, first)
 
     return Collection(loop, {n.id for n in walk(loop.target) if isinstance(n, ir.Name)}, loop, write)
 
@@ -167,7 +167,7 @@ def _word(test: ir.Compare) -> str:
 def left_behind(window: Window) -> str:
     """What is lost where the function is called once a pass and the engine lives longer than it; "" elsewhere."""
     layout = window.layout
-    scope = layout.module.body if window.function is None else window.function.body
+    scope = layout.scope(window.function)
     made = any(
         isinstance(n, ir.Call) and (dotted(n.function) or "").rpartition(".")[2] == INITIALIZE for n in walk(scope)
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from accumlint.reading import ir
+from accumlint.reading.prefilter import BACKWARDS
 from accumlint.reading.walk import walk
 from accumlint.repair.boundary import RETURNED, Window
 from accumlint.repair.rewrite import Layout, Unplannable
@@ -80,7 +81,7 @@ def trace_flow(window: Window, event: Event, site: Site) -> Flow:
 def propagated(call: ir.Call) -> ir.Expression:
     if isinstance(call.function, ir.Name) and call.function.id == RETURNED:
         return _of_result(call.arguments[0].value)
-    if isinstance(call.function, ir.Attribute) and call.function.name in ("backward", "manual_backward"):
+    if isinstance(call.function, ir.Attribute) and call.function.name in BACKWARDS:
         receiver = call.function.value
         if not call.arguments:
             return unscaled(receiver)
@@ -281,5 +282,5 @@ def other_uses(window: Window, flow: Flow) -> list[ir.Name]:
         own |= {id(n) for n in walk(statement) if isinstance(n, ir.Name)}
     own |= {id(n) for n in walk(flow.argument)}
     function = window.home_function
-    scope = window.layout.module.body if function is None else function.body
+    scope = window.layout.scope(function)
     return [n for n in walk(scope) if isinstance(n, ir.Name) and n.id in flow.names and id(n) not in own]

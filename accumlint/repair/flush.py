@@ -6,7 +6,7 @@ import re
 
 from accumlint.contract.verdict import Clause, Violation
 from accumlint.reading import ir
-from accumlint.reading.walk import walk
+from accumlint.reading.walk import called_name, walk
 from accumlint.repair.boundary import Window, events_of
 from accumlint.repair.driven import is_driven, step_at_the_end
 from accumlint.repair.motion import named_test
@@ -88,7 +88,7 @@ def _last_test(layout: Layout, loop: ir.For, *, negated: bool) -> str:
     while (
         isinstance(call, ir.Call)
         and isinstance(call.function, ir.Name | ir.Attribute)
-        and _called(call) in ("tqdm", "trange")
+        and called_name(call) in ("tqdm", "trange")
     ):
         if not call.arguments:
             return ""
@@ -100,9 +100,9 @@ def _last_test(layout: Layout, loop: ir.For, *, negated: bool) -> str:
     if call.function.id != "enumerate" or not isinstance(loop.target, ir.Display) or not call.arguments:
         return ""
     index, source = loop.target.elements[0], call.arguments[0].value
-    while isinstance(source, ir.Call) and _called(source) == "tqdm" and source.arguments:
+    while isinstance(source, ir.Call) and called_name(source) == "tqdm" and source.arguments:
         source = source.arguments[0].value
-    if isinstance(source, ir.Call) and _called(source) in ("setup_dataloaders", "prepare", "prepare_data_loader"):
+    if isinstance(source, ir.Call) and called_name(source) in ("setup_dataloaders", "prepare", "prepare_data_loader"):
         source = source.arguments[0].value if len(source.arguments) == 1 else source  # as long as what it wraps
     if not isinstance(index, ir.Name) or not isinstance(source, ir.Name | ir.Attribute):
         return ""
@@ -117,13 +117,9 @@ def _last_test(layout: Layout, loop: ir.For, *, negated: bool) -> str:
     return f"{index.id} + 1 {sign} len({text})"
 
 
-def _called(call: ir.Call) -> str:
-    return call.function.id if isinstance(call.function, ir.Name) else getattr(call.function, "name", "")
-
-
 def _closed(layout: Layout, node: ir.Expression) -> str:
     text = layout.flat(node)
-    if any(isinstance(n, ir.Call) and _called(n) != "len" for n in walk(node)):
+    if any(isinstance(n, ir.Call) and called_name(n) != "len" for n in walk(node)):
         raise Unplannable("the number of its batches is computed by a call")
     return text if isinstance(node, ir.Name | ir.Attribute | ir.Constant | ir.Call) else f"({text})"
 
@@ -167,9 +163,8 @@ def _flush_after(window: Window, boundary: ir.If, loop: ir.For | ir.While, draft
         guard = f"{layout.flat(modulo[0])} != 0"
     else:
         raise Unplannable("whether its loop ended in a partial window is not plain")
-    unit = "\t" if "\n\t" in layout.text else "    "
     lines = [f"if {guard}:"]
     for statement in body:
         text = [*draft.above.get(statement.node, []), *layout.one_line(statement).split("\n")]
-        lines += [unit + line if line else line for line in [*text, *draft.below.get(statement.node, [])]]
+        lines += [layout.unit + line if line else line for line in [*text, *draft.below.get(statement.node, [])]]
     draft.after(loop, *[re.sub(r"\s+# .*$", "", line) for line in lines])

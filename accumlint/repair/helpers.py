@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from accumlint.apis.language import Count
 from accumlint.reading import ir
-from accumlint.reading.walk import walk
+from accumlint.reading.walk import called_name, walk
 from accumlint.repair.counts import SHAPING, Leaf, read_leaf
 from accumlint.repair.hidden import read_hidden
 from accumlint.repair.names import Names
@@ -117,7 +117,7 @@ def _of_helper(layout: Layout, site: Site, call: ir.Call) -> tuple[ir.Expression
     if inner is None:
         raise Unplannable("the loss is out of reach of the rewriter")
     function = layout.function(layout.statement(inner.node))
-    called = call.function.id if isinstance(call.function, ir.Name) else getattr(call.function, "name", "")
+    called = called_name(call)
     if function is None or function.name != called:
         raise Unplannable("the loss is computed out of sight, or deeper than one helper")
     if function.is_generator or function.is_async or function.decorators:
@@ -223,11 +223,8 @@ def _environment(layout: Layout, function: ir.Function, call: ir.Call) -> dict[s
 
 def count_at_caller(layout: Layout, call: ir.Call, count: str) -> str:
     """The text of a count inside a function of the file, in the names of a call of it."""
-    name = call.function.id if isinstance(call.function, ir.Name) else getattr(call.function, "name", "")
-    found = [n for n in walk(layout.module.body) if isinstance(n, ir.Function) and n.name == name]
-    if len(found) != 1:
-        raise Unplannable(f"`{name}` is defined more than once, or elsewhere")
-    return _substituted(layout, found[0], count, _environment(layout, found[0], call))
+    function = layout.called_function(call)
+    return _substituted(layout, function, count, _environment(layout, function, call))
 
 
 def _substituted(layout: Layout, function: ir.Function, count: str, environment: dict[str, ir.Expression | str]) -> str:

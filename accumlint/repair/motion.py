@@ -96,7 +96,7 @@ def _keep_uses(window: Window, statement: ir.Statement, name: str, divisor: ir.E
     after = layout.range(statement.node)[1]
     function = layout.function(statement)
     argument = {id(n) for n in walk(window.backward)}
-    for each in walk(layout.module.body if function is None else function.body):
+    for each in walk(layout.scope(function)):
         if (
             isinstance(each, ir.Name)
             and each.id == name
@@ -351,7 +351,7 @@ def named_test(layout: Layout, boundary: ir.If) -> ir.Assign | None:
         return None
     found = [
         n
-        for n in walk(layout.module.body if function is None else function.body)
+        for n in walk(layout.scope(function))
         if isinstance(n, ir.Assign) and any(isinstance(t, ir.Name) and t.id == name.id for t in n.targets)
     ]
     same = len(found) == 1 and layout.loops(found[0])[:1] == layout.loops(boundary)[:1]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from accumlint.findings import Edit
 from accumlint.reading import ir
 from accumlint.reading.program import Module, Span
-from accumlint.reading.walk import walk
+from accumlint.reading.walk import called_name, walk
 
 Block = tuple[ir.Statement, ...]
 COMPOUND = (ir.If, ir.For, ir.While, ir.With, ir.Try, ir.Match, ir.Function, ir.Class)
@@ -40,6 +40,7 @@ class Layout:
         self._starts = [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", self.text))]
         first = re.search(r"\r\n|\r|\n", self.text)
         self.newline = first.group() if first else "\n"
+        self.unit = "\t" if "\n\t" in self.text else "    "  # one step of indentation
         self.places: dict[ir.NodeId, Place] = {}
         self.holder: dict[ir.NodeId, ir.Statement] = {}
         self.nodes: dict[ir.NodeId, ir.Expression | ir.Statement] = {}
@@ -73,6 +74,18 @@ class Layout:
 
     def function(self, statement: ir.Statement) -> ir.Function | None:
         return next((p for p in self.parents(statement) if isinstance(p, ir.Function)), None)
+
+    def scope(self, function: ir.Function | None) -> Block:
+        """The body of a function, or of the module."""
+        return self.module.body if function is None else function.body
+
+    def called_function(self, call: ir.Call) -> ir.Function:
+        """The only function or method of the file that has the name of what is called."""
+        name = called_name(call)
+        found = [n for n in walk(self.module.body) if isinstance(n, ir.Function) and n.name == name]
+        if len(found) != 1:
+            raise Unplannable(f"`{name}` is defined more than once, or elsewhere")
+        return found[0]
 
     def loops(self, statement: ir.Statement) -> list[ir.For | ir.While]:
         """The loops around a statement inside its function, innermost first."""

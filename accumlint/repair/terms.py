@@ -159,7 +159,7 @@ def _check_order(window: Window, leaf: Leaf, first: int, before: ir.Statement) -
     layout = window.layout
     read = {n.id for n in ast.walk(ast.parse(leaf.count_text, mode="eval")) if isinstance(n, ast.Name)}
     function = window.home_function
-    for statement in walk(layout.module.body if function is None else function.body):
+    for statement in walk(layout.scope(function)):
         if statement.node in layout.places and first < layout.range(statement.node)[0] < layout.range(before.node)[0]:
             place = layout.places[statement.node]
             if changed := read & set(changed_names(place.block[place.index])):
@@ -168,7 +168,7 @@ def _check_order(window: Window, leaf: Leaf, first: int, before: ir.Statement) -
 
 def _names_of(window: Window) -> list[ir.Name]:
     function = window.home_function
-    scope = window.layout.module.body if function is None else function.body
+    scope = window.layout.scope(function)
     return [n for n in walk(scope) if isinstance(n, ir.Name)]
 
 

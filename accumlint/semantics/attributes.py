@@ -5,6 +5,7 @@ from __future__ import annotations
 from accumlint.apis import language as api
 from accumlint.reading import ir
 from accumlint.reading.program import Module
+from accumlint.reading.walk import last_name
 from accumlint.semantics.builtins import BUILTINS
 from accumlint.semantics.calls import Arguments
 from accumlint.semantics.effects import Effects
@@ -238,7 +239,4 @@ class Machine(Effects):
 
 
 def _last_name(decorator: ir.Expression) -> str:
-    expression = decorator.function if isinstance(decorator, ir.Call) else decorator
-    if isinstance(expression, ir.Attribute):
-        return expression.name
-    return expression.id if isinstance(expression, ir.Name) else ""
+    return last_name(decorator.function if isinstance(decorator, ir.Call) else decorator)

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from accumlint.reading import ir
+from accumlint.reading.prefilter import BACKWARDS
 from accumlint.reading.program import Module
-from accumlint.reading.walk import children, walk
-from accumlint.semantics.summaries import called_name, followed_name, nodes_of
+from accumlint.reading.walk import called_name, children, last_name, walk
+from accumlint.semantics.summaries import followed_name, nodes_of
 
-BACKWARDS = frozenset({"backward", "manual_backward"})
 STEPPERS = frozenset({"loss_scaler"})
 
 
@@ -69,8 +69,8 @@ def outline_of(module: Module) -> Outline:
 
 def _aliases(node: ir.Assign) -> list[tuple[str, str]]:
     """(name, value) where something is given another name: `self.run = self._run`, `step = partial(f, ...)`."""
-    names = [name for value in _alternatives(node.value) if (name := _last_name(value))]
-    targets = [_last_name(target) for target in node.targets] if names else []
+    names = [name for value in _alternatives(node.value) if (name := last_name(value))]
+    targets = [last_name(target) for target in node.targets] if names else []
     return [(target, name) for target in targets for name in names if target and target != name]
 
 
@@ -81,12 +81,6 @@ def _alternatives(value: ir.Expression) -> list[ir.Expression]:
     if isinstance(value, ir.Call):
         return [value.arguments[0].value] if value.arguments else []
     return [value]
-
-
-def _last_name(value: ir.Expression) -> str:
-    if isinstance(value, ir.Attribute):
-        return value.name
-    return value.id if isinstance(value, ir.Name) else ""
 
 
 def _functions(

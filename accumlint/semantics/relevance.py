@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from accumlint.reading import ir
-from accumlint.reading.walk import walk
-from accumlint.semantics.summaries import Block, called_name, nodes_of, read_block
+from accumlint.reading.prefilter import BACKWARDS
+from accumlint.reading.walk import called_name, walk
+from accumlint.semantics.summaries import Block, nodes_of, read_block
 
 _EXITS = frozenset({"exit", "_exit", "abort"})
 
@@ -46,7 +47,7 @@ class Relevance:
                     functions.setdefault(node.name, []).append(node)
                 elif isinstance(node, ir.Call):
                     keywords |= {argument.keyword for argument in node.arguments if argument.keyword}
-                    if called_name(node) in ("backward", "manual_backward"):
+                    if called_name(node) in BACKWARDS:
                         values = [node.function.value] if isinstance(node.function, ir.Attribute) else []
                         values += [argument.value for argument in node.arguments]
                         losses |= {part.id for value in values for part in walk(value) if isinstance(part, ir.Name)}

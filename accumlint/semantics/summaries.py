@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from accumlint.reading import ir
 from accumlint.reading.record import thing
-from accumlint.reading.walk import walk
+from accumlint.reading.walk import called_name, walk
 
 EVENT_WORDS = frozenset(
     {
@@ -104,13 +104,6 @@ def nodes_of(statement: ir.Statement) -> Iterator[object]:
     if isinstance(statement, (ir.Function, ir.Class)):
         return iter(())
     return walk(statement, into_scopes=False)
-
-
-def called_name(call: ir.Call) -> str:
-    """The last name of what is called: `step` for `self.optimizer.step()`."""
-    if isinstance(call.function, ir.Attribute):
-        return call.function.name
-    return call.function.id if isinstance(call.function, ir.Name) else ""
 
 
 def followed_name(call: ir.Call) -> str:
