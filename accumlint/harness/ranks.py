@@ -6,8 +6,10 @@ gradients against the full batch over all ranks, and the ranks against each othe
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
+import re
 import sys
 import tempfile
 import time
@@ -40,6 +42,11 @@ from accumlint.harness.tolerances import relative_error
 from accumlint.harness.twin import MakeOptimizer, Twin, cast_data, find_coupling, make_optimizer, make_twin
 
 WRAPS = ("ddp", "fsdp2", "none")
+
+_SAYS_WHERE = 0.9
+"""After this share of the time a rank that still runs writes down where it is."""
+_INHERITED: list[Any] = []
+"""In a rank: the process groups of the process that it was forked from. They stay until it ends."""
 
 
 @dataclass
@@ -189,8 +196,10 @@ def _run_all(plan: _Plan, world_size: int) -> tuple[list[Recorder], list[Recorde
         kind = getattr(errors, result["type"], TrainingLoopError)
         raise kind(f"on rank {rank}: {result['error']}")
     if hung:
+        places = "".join(f"; rank {rank} is at {_place(plan, rank)}" for rank in range(world_size))
         raise RanksError(
             f"the ranks did not end within {plan.timeout:g} s: one waits for a collective call that another never makes"
+            f"{places}"
         )
     dead = [rank for rank, result in enumerate(results) if result is None]
     if dead:
@@ -226,14 +235,29 @@ def _read(path: Path) -> dict[str, Any] | None:
     return result
 
 
+def _stack_file(plan: _Plan, rank: int) -> Path:
+    return Path(plan.folder) / f"rank{rank}.stack"
+
+
+def _place(plan: _Plan, rank: int) -> str:
+    """Where a rank that did not end was: the innermost line, in any of its threads, that is the user's own."""
+    path = _stack_file(plan, rank)
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    calls = [f"{file}:{line}" for file, line in re.findall(r'File "(.+)", line (\d+) in ', text)]
+    others = (os.path.dirname(torch.__file__), os.path.dirname(os.path.dirname(__file__)), os.path.dirname(os.__file__))
+    own = [call for call in calls if not call.startswith(others)]
+    return (own or calls or ["its end"])[0]
+
+
 def _rank_main(rank: int, world_size: int, plan: _Plan) -> None:
+    watch = _stack_file(plan, rank).open("w", encoding="utf-8")
+    faulthandler.dump_traceback_later(_SAYS_WHERE * plan.timeout, file=watch)
     torch.set_num_threads(1)
     target = Path(plan.folder) / f"rank{rank}.pt"
     code = 0
     try:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
-        if dist.is_initialized():
-            dist.destroy_process_group()  # the parent's, which came along in the fork
+        _INHERITED.extend(_leave_inherited_groups())
         store = f"file://{plan.folder}/store"
         dist.init_process_group("gloo", init_method=store, rank=rank, world_size=world_size)
         steps = plan.accumulation_steps or len(plan.microbatches[rank])
@@ -253,6 +277,16 @@ def _rank_main(rank: int, world_size: int, plan: _Plan) -> None:
         dist.barrier()
     sys.stdout.flush()
     os._exit(code)  # no clean-up of what was forked from the parent
+
+
+def _leave_inherited_groups() -> list[Any]:
+    """Leave the process groups that came along in the fork, and return them: who frees one joins its threads, which
+    a fork does not copy; that hangs or aborts."""
+    if not dist.is_initialized():
+        return []
+    groups = [*dist.distributed_c10d._world.pg_map.items()]
+    dist.destroy_process_group()
+    return groups
 
 
 def _run_rank(plan: _Plan, loop: Callable[..., Any], rank: int) -> Recorder:

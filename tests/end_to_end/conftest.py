@@ -1,4 +1,7 @@
 import importlib.util
+from collections.abc import Iterator
+
+import pytest
 
 collect_ignore_glob: list[str] = []
 
@@ -8,3 +11,13 @@ else:
     import torch
 
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _no_process_group_stays() -> Iterator[None]:
+    """A framework makes a process group and keeps it; the next test of this process begins without one."""
+    yield
+    if collect_ignore_glob:
+        return
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()

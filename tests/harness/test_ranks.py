@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 
 import pytest
 
@@ -199,3 +200,33 @@ def test_a_rank_that_dies():
     with pytest.raises(HarnessError):
         check(dies)
     assert issubclass(RanksError, HarnessError)
+
+
+def test_a_rank_that_waits_for_ever():
+    def waits(model, microbatches, optimizer):
+        if dist.get_rank() == 0:
+            reduced(1.0)  # that rank 1 never makes
+        else:
+            time.sleep(60)
+
+    toy = classification_toy([2, 5, 0, 8])
+    microbatches = [toy.microbatches[:2], toy.microbatches[2:]]
+    with pytest.raises(
+        RanksError, match=r"within 6 s: .* rank 0 is at .*test_ranks\.py:\d+; rank 1 is at .*test_ranks\.py:\d+"
+    ):
+        accumcheck(
+            waits, toy.model, microbatches, loss_sum=toy.loss_sum, count=toy.count, world_size=2, timeout=6,
+            accumulation_steps=2,
+        )  # fmt: skip
+
+
+def test_a_process_group_of_the_parent():
+    """A process that trains already, or a framework in it, has a group of its own: the ranks leave it alone."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        dist.all_reduce(torch.ones(3))
+        assert check(precount).equivalent
+        dist.all_reduce(torch.ones(3))
+        assert dist.get_world_size() == 1
+    finally:
+        dist.destroy_process_group()
