@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from accumlint.contract.judge import Judged
-    from accumlint.contract.verdict import Violation
+    from accumlint.contract.verdict import Abstention, Violation
     from accumlint.reading.contracts import LossContract
+    from accumlint.reading.ir import NodeId
     from accumlint.reading.program import Module
     from accumlint.rules.base import Rule
     from accumlint.source.notebook import NotebookText
@@ -145,9 +146,16 @@ def judge_module(module: Module, report: FileReport | None = None) -> list[Judge
     for each in judged if report is not None else ():
         if report is not None and each.result.region.node >= 0:
             status = LoopStatus.ANALYSED if each.abstention is None else LoopStatus.NOT_REACHED
-            reason = each.abstention.reason if each.abstention is not None else ""
+            reason = "" if each.abstention is None else _reason(module, each.abstention, each.result.region.node)
             report.loops.append(Loop(module.syntax.span(each.result.region.node), status, reason))
     return judged
+
+
+def _reason(module: Module, abstention: Abstention, region: NodeId) -> str:
+    """Why a loop was not judged, with the line of what the reason speaks of, where that is inside the loop's code."""
+    if abstention.node is None or abstention.node == region:
+        return abstention.reason
+    return f"{abstention.reason} on line {module.syntax.span(abstention.node).line}"
 
 
 def traces(source: SourceText | NotebookText, contracts: tuple[LossContract, ...] = ()) -> Iterator[str]:

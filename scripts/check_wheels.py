@@ -81,7 +81,7 @@ def unzipped(package: Package, parent: Path) -> Path:
 
 
 FINDING = re.compile(r"(?P<path>.+?):(?P<line>\d+):\d+: (?P<code>ACC\d{3}) ")
-UNREACHED = re.compile(r".+?:\d+:\d+: loop not analysed: (?P<reason>.+)")
+UNREACHED = re.compile(r".+?:\d+:\d+: loop not analysed: (?P<reason>[^:]+)")
 ANALYSED = re.compile(r"(?P<count>\d+) training loops? analysed")
 
 

@@ -51,12 +51,20 @@ def judge(result: Result, facts: FileFacts) -> tuple[list[Violation], Abstention
     if not any(event.kind == BACKWARD for event in trace.events):
         return [], Abstention("no backward was reached", result.region.node)
     if not any(event.kind == STEP for event in trace.events):
-        return [], Abstention("no step of an optimizer was seen", result.region.node)
+        return [], _without_step(result)
     found = list(_of_path(result.default, facts))
     for traces in result.flipped:
         if traces and not any(t.stopped or t.exempt for t in traces):
             found += [v for v in _of_path(traces, facts) if _may_flip(v, trace)]
     return _unique([v for each in found if (v := bring_home(each, trace, result)) is not None]), None
+
+
+def _without_step(result: Result) -> Abstention:
+    """Why nothing stepped: the last condition before a step that the code does not decide, if there is one."""
+    guard = result.default[0].untaken.get(STEP)
+    if guard is None or guard >= FOREIGN:
+        return Abstention("no step of an optimizer was seen", result.region.node)
+    return Abstention("no step of an optimizer was seen: nothing decides the `if`", guard)
 
 
 def bring_home(violation: Violation, trace: Trace, result: Result) -> Violation | None:

@@ -8,7 +8,7 @@ from accumlint.reading import ir
 from accumlint.semantics.arithmetic import STEPS_NAME
 from accumlint.semantics.expressions import Expressions
 from accumlint.semantics.frames import Frame
-from accumlint.semantics.knowledge import Restart, Stopped
+from accumlint.semantics.knowledge import Raised, Restart, Stopped
 from accumlint.semantics.relevance import ends_in, leaves_program
 from accumlint.semantics.trace import Guard
 from accumlint.semantics.values import (
@@ -26,7 +26,8 @@ class Branches(Expressions):
         test = self.evaluate(node.test, frame)
         truth = self.truth(test)
         numeric = truth is not None and not isinstance(node.test, ir.Constant)
-        guessed = truth is None and not self.program.relevance.words(node.body)
+        is_open = truth is None
+        guessed = is_open and not self.program.relevance.words(node.body)
         if truth is None:
             truth = self.choose_branch(test, node, frame)
             self._note_missing(test, node, frame, truth=truth)
@@ -34,14 +35,31 @@ class Branches(Expressions):
             self.trace.tests.setdefault(node.node, set()).add(truth)
             if any(isinstance(statement, ir.Continue) for statement in node.body):
                 self.trace.skips.add(node.node)
+        if is_open:
+            passed = self.program.relevance.words(node.orelse if truth else node.body)
+            self.trace.untaken.update(dict.fromkeys(passed, node.node))
         self.anchored(node.node)
         self.guards.append(Guard(node.node, truth, numeric))
         self.guessing += guessed
         try:
             self.execute(node.body if truth else node.orelse, frame)
+        except Raised as raised:
+            if is_open and not self.setting_up:
+                self._avoid(test, raised)
+            raise
         finally:
             self.guessing -= guessed
             self.guards.pop()
+
+    def _avoid(self, test: Value, raised: Raised) -> None:
+        """A guess about the configuration led to an exception that nobody expects: the other side is likelier."""
+        key = _asked(test)
+        if lineage_of(test) or key not in self.answers or key in self.forced or key in self.knowledge.preferred:
+            return
+        if any({raised.kind, "", "Exception", "BaseException"} & kinds for kinds in self.catching):
+            return
+        self.knowledge.preferred[key] = not self.answers[key]
+        raise Restart
 
     def _note_missing(self, test: Value, node: ir.If, frame: Frame, *, truth: bool) -> None:
         """Remember which losses stay unbound because of a guess about the configuration."""
@@ -50,9 +68,7 @@ class Branches(Expressions):
         names = relevance.losses & relevance.block(other).binds - relevance.block(taken).binds
         if not names or lineage_of(test) or self.setting_up:
             return
-        while isinstance(test, Opaque) and test.parts is not None and test.parts[0] == "not":
-            test = test.parts[1][0]
-        key = path_of(test)
+        key = _asked(test)
         for name in names if key in self.answers else ():
             if frame.find(name) is None:
                 frame.missing = {**(frame.missing or {}), name: key}
@@ -147,6 +163,13 @@ class Branches(Expressions):
                 return
         if fallback is not None:
             self.execute(fallback.body, frame)
+
+
+def _asked(test: Value) -> str:
+    """The key of the condition that a test asks for, or negates."""
+    while isinstance(test, Opaque) and test.parts is not None and test.parts[0] == "not":
+        test = test.parts[1][0]
+    return path_of(test)
 
 
 _ONE_STEP = re.compile(r"(\S+) (==|<=|<|>|!=|>=) ([12])$")

@@ -31,6 +31,7 @@ from accumlint.semantics.values import (
     Method,
     Object,
     Opaque,
+    Stream,
     Super,
     Value,
     carries_gradient,
@@ -374,18 +375,25 @@ class Calls(HiddenLosses):
     def _unknown_function(self, name: str, arguments: Arguments, node: ir.NodeId) -> Value:
         """A library function that no table describes: its result derives from its arguments."""
         path = f"{name.rpartition('.')[2]}({', '.join(path_of(v) for v in arguments.values)})"
+        self._note_wrapped(path, arguments)
         self._note_reduced(name, arguments)
         self.note_logged("", name, arguments.values, node)
         lineage, modules, gradient = derived(arguments.values)
         facts = frozenset().union(*(facts_of(value) for value in arguments.values)) if arguments.values else frozenset()
         facts |= product_facts(name.rpartition(".")[2], list(arguments.values), arguments.written, node)
         own = name.startswith(".") or not name.startswith(
-            ("torch", "numpy", "math", "os", "random", "time", "builtins")
+            ("torch", "numpy", "math", "os", "random", "time", "builtins", "importlib")
         )
         gradient = gradient or (own and bool(lineage) and "loss" in name.lower())
         if own and not lineage and self.loops:
             lineage = self.draw_lineage(path)
         return Opaque(path, lineage, gradient and not self.no_grad, modules, facts, node)
+
+    def _note_wrapped(self, path: str, arguments: Arguments) -> None:
+        """`Progress(enumerate(loader), total=n)`: something unknown that goes round counted elements."""
+        first = arguments.positional[0] if arguments.positional else None
+        if isinstance(first, Stream) and first.counted:
+            self.wrapped[path] = first
 
     def _note_reduced(self, name: str, arguments: Arguments) -> None:
         """A count that is handed to a helper of another file, which may add it up over the ranks in place."""
@@ -450,6 +458,7 @@ class Calls(HiddenLosses):
             self.forward_sync = self.sync
             self.trace.averaged = self.trace.averaged or callee.owner is None
         result = Opaque(path, lineage, gradient, modules, facts, node)
+        self._note_wrapped(path, arguments)
         contract = self.contract_of(callee, arguments)
         return result if contract is None else replace(result, hidden=Hidden(contract, node))
 

@@ -100,7 +100,7 @@ class Iterators(Objects):
         offset = (first.as_int() or 0) if first is not None else 0
         pairs = (Items("tuple", [offset + place, item]) for place, item in enumerate(inner.iterator))
         length = len(value.items) if isinstance(value, Items) else inner.length
-        return Stream(pairs, inner.finite, inner.key, length)
+        return Stream(pairs, inner.finite, inner.key, length, counted=True)
 
     def _zip(self, values: list[Value], node: ir.NodeId) -> Value:
         streams = [self.stream(value, node) for value in values]

@@ -72,9 +72,13 @@ class Knowledge:
     steps_paths: dict[str, None] = field(default_factory=dict)  # unknowns that hold the number of steps, in order
     literal_steps: int | None = None
     lengths: dict[str, int] = field(default_factory=dict)
+    shortened: dict[str, None] = field(default_factory=dict)  # loops that were made shorter after a run
+    collecting: dict[str, None] = field(default_factory=dict)  # loops without whose full length nothing is reached
     tied: dict[str, str] = field(default_factory=dict)  # iterables that are zipped are as long as the first of them
     whole: bool = False  # the data shall end with a window
-    preferred: dict[str, bool] = field(default_factory=dict)  # conditions without whose answer a name is not bound
+    preferred: dict[str, bool] = field(
+        default_factory=dict
+    )  # conditions whose other answer leaves a name unbound, or raises
     again: bool = False  # an entry that makes one update is called twice: what it leaves shows in the second
     generic: int = 0
     factors: dict[str, None] = field(default_factory=dict)  # unknowns whose value has no meaning
@@ -103,6 +107,7 @@ def wanted_length(key: str, use: LoopUse | None, knowledge: Knowledge, *, brings
 
     `brings` says that what the loop collects is backpropagated by another one. None: its length is of no concern."""
     window = knowledge.window
+    brings = brings or key in knowledge.collecting
     if key.startswith("while@") and use is not None and use.any_backward and not use.direct_backward:
         return min(knowledge.lengths[key], 4)
     partial = 1 if knowledge.literal_steps == 2 else 2  # an open K is tried as 2 as well: then all windows are whole

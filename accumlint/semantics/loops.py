@@ -292,6 +292,8 @@ class Loops(Statements):
 
     def exec_for(self, node: ir.For, frame: Frame) -> None:
         value = self.evaluate(node.iterable, frame)
+        if isinstance(value, Opaque) and isinstance(node.target, ir.Display) and len(node.target.elements) == 2:
+            value = self.wrapped.get(value.path, value)  # `for i, batch in Progress(enumerate(loader))`
         plan = self.iteration(value, node.node)
         if isinstance(value, Stream) and not value.finite and value.length is None:
             plan = self._left_by_test(plan, node.node)

@@ -26,6 +26,7 @@ from accumlint.semantics.values import (
     Object,
     Opaque,
     Site,
+    Stream,
     Value,
     derived,
     modules_of,
@@ -106,6 +107,7 @@ class MachineState:
         self.asked: set[str] = set()  # unknown collections whose length, or every element, was asked for
         self.called: set[str] = set()  # unknown things that were called on data: models, and helpers of other files
         self.modes: dict[str, bool] = {}  # whether a module is in train mode, where the code says so
+        self.wrapped: dict[str, Stream] = {}  # counted elements that were handed to something unknown, by its path
         self.made: dict[str, int] = {}  # how many things one place of the code has made
         for path, modules in knowledge.optimizers.items():
             self.stores[path] = Store(path, modules=modules)

@@ -192,14 +192,26 @@ def _learn_lengths(machine: Machine) -> bool:
         knowledge.literal_steps = literal
         changed = True
     if not machine.universe and not any(e.kind == BACKWARD for e in machine.trace.events):
-        return changed or _lengthen(knowledge)
+        return changed or _keep_long(knowledge) or _lengthen(knowledge)
     for key in list(knowledge.lengths):
         changed |= _learn_range(machine, key, machine.uses.get(key))
         wanted = _length_for(machine, key, knowledge)
         if wanted is not None and knowledge.lengths[key] != wanted:
+            if wanted < knowledge.lengths[key]:
+                knowledge.shortened[key] = None
             knowledge.lengths[key] = wanted
             changed = True
     return changed
+
+
+def _keep_long(knowledge: Knowledge) -> bool:
+    """Nothing is reached any more: the loops that were made shorter collect what another one backpropagates."""
+    keys = list(knowledge.shortened)
+    knowledge.collecting.update(knowledge.shortened)
+    knowledge.shortened.clear()
+    for key in keys:
+        knowledge.lengths[key] = 2 * knowledge.window + 2
+    return bool(keys)
 
 
 def _lengthen(knowledge: Knowledge) -> bool:

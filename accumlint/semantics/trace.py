@@ -109,6 +109,7 @@ class Trace:
     world: Num | None = None
     logged: list[tuple[ir.NodeId, Form]] = field(default_factory=list)
     tests: dict[ir.NodeId, set[bool]] = field(default_factory=dict)
+    untaken: dict[str, ir.NodeId] = field(default_factory=dict)  # event words: the last undecided `if` passed by
     skips: set[ir.NodeId] = field(default_factory=set)  # `if`s whose body continues the loop
     loops: dict[ir.NodeId, int] = field(default_factory=dict)
     guessed: bool = False

@@ -221,6 +221,7 @@ class Stream:
     finite: bool
     key: str
     length: int | None = None
+    counted: bool = False  # its elements are pairs of a place and an element
 
 
 @record
