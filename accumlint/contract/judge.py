@@ -61,10 +61,13 @@ def judge(result: Result, facts: FileFacts) -> tuple[list[Violation], Abstention
 
 def _without_step(result: Result) -> Abstention:
     """Why nothing stepped: the last condition before a step that the code does not decide, if there is one."""
-    guard = result.default[0].untaken.get(STEP)
+    trace, reason = result.default[0], "no step of an optimizer was seen"
+    guard = trace.untaken.get(STEP)
     if guard is None or guard >= FOREIGN:
-        return Abstention("no step of an optimizer was seen", result.region.node)
-    return Abstention("no step of an optimizer was seen: nothing decides the `if`", guard)
+        alone = trace.guessed or not any(event.loops for event in trace.events)
+        helps = result.region.function is not None and alone
+        return Abstention(f"{reason}: a backward for a caller elsewhere" if helps else reason, result.region.node)
+    return Abstention(f"{reason}: nothing decides the `if`", guard)
 
 
 def bring_home(violation: Violation, trace: Trace, result: Result) -> Violation | None:

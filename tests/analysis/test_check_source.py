@@ -66,11 +66,14 @@ def test_a_loop_that_is_analysed() -> None:
         ("t = sum(a for a in range(500) for b in range(500) for c in range(500))\n"
          "loss.backward()\nopt.step()", "the step budget is spent"),
         ("for x, y in loader:\n    F.cross_entropy(net(x), y).backward()", "no step of an optimizer was seen"),
-        ("for x, y in loader:\n    F.cross_entropy(net(x), y).backward()\n    if x.ready():\n        opt.step()\n        break",
+        ("for x, y in loader:\n    F.cross_entropy(net(x), y).backward()\n"
+         "    if x.ready():\n        opt.step()\n        break",
          "no step of an optimizer was seen: nothing decides the `if` on line 5"),
+        ("F.cross_entropy(net(step), loss).backward()",
+         "no step of an optimizer was seen: a backward for a caller elsewhere"),
         ("n = 0\nwhile n < 9:\n    loss.backward()\n    opt.step()", "a loop is too long to be followed"),
     ],
-    ids=["budget", "no step", "guarded step", "endless"],
+    ids=["budget", "no step", "guarded step", "helper", "endless"],
 )  # fmt: skip
 def test_a_loop_that_is_not_reached_says_why(body: str, reason: str) -> None:
     text = "import torch.nn.functional as F\ndef train(net, loader, opt, loss, step):\n" + textwrap.indent(body, "    ")
