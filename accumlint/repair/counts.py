@@ -51,7 +51,7 @@ class Leaf:
     elsewhere: list[tuple[int, int, str]] = field(default_factory=list)  # edits at the criterion's constructor
     arguments: dict[str, str] = field(default_factory=dict)
     declared: str = ""
-    several: bool = False  # it is the whole of several terms
+    factored: bool = False  # factors that it had before stay: those of several terms, or of one
     counted: list[str] = field(default_factory=list)  # the counts as they were inserted; empty: `count_text`
 
     def guarded(self, name: str) -> str:

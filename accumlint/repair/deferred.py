@@ -55,7 +55,9 @@ def read_loss(window: Window, draft: Draft, names: Names) -> tuple[Flow, Leaf]:
         raise Unplannable(OWN)
     site = next(iter(sites.values()))
     flow = trace_flow(window, event, site)
-    return flow, _leaf(window, flow, site, frozenset(by_steps(window, event.form)), draft, names)
+    leaf = _leaf(window, flow, site, frozenset(by_steps(window, event.form)), draft, names)
+    leaf.factored = flow.factored
+    return flow, leaf
 
 
 def _leaf(window: Window, flow: Flow, site: Site, divisions: frozenset[int], draft: Draft, names: Names) -> Leaf:
@@ -263,6 +265,9 @@ def _count_windows(
     for each in window.loops[1:]:
         if any(each in layout.loops(s) for e in window.endings for s in e.steps):
             outer = each if not _cleared_before(window, outer) else outer
+    for ending in window.endings:  # a flush behind the inner loop: the count of the next pass starts anew
+        if not window.repeats(ending.steps[0]) and outer in layout.loops(ending.steps[0]):
+            draft.after(ending.last(layout), reset)
     draft.before(outer, *([averaging.guard] if averaging is not None and averaging.guard else []), reset)
     for clear in window.clears:
         if loop in layout.loops(clear) and layout.range(clear.node)[0] < layout.range(window.statement.node)[0]:

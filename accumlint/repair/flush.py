@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from accumlint.contract.verdict import Clause, Violation
 from accumlint.reading import ir
 from accumlint.reading.walk import called_name, walk
+from accumlint.repair.ahead import bound_names
 from accumlint.repair.boundary import Window, events_of
 from accumlint.repair.driven import is_driven, step_at_the_end
 from accumlint.repair.motion import named_test
-from accumlint.repair.rewrite import Draft, Layout, Unplannable, blocks, walk_own
+from accumlint.repair.rewrite import Block, Draft, Layout, Unplannable, blocks, walk_own
 from accumlint.semantics.trace import SYNC
 
 
@@ -104,17 +106,24 @@ def _last_test(layout: Layout, loop: ir.For, *, negated: bool) -> str:
         source = source.arguments[0].value
     if isinstance(source, ir.Call) and called_name(source) in ("setup_dataloaders", "prepare", "prepare_data_loader"):
         source = source.arguments[0].value if len(source.arguments) == 1 else source  # as long as what it wraps
-    if not isinstance(index, ir.Name) or not isinstance(source, ir.Name | ir.Attribute):
+    text = _length(layout, source) if isinstance(index, ir.Name) else ""
+    if not text:
         return ""
-    text = layout.flat(source)
-    if not _has_length(layout, text):
-        return ""
+    assert isinstance(index, ir.Name)
     if len(call.arguments) == 2:
         start = call.arguments[1].value
         if not isinstance(start, ir.Constant) or start.value != 1:
             return ""
-        return f"{index.id} {sign} len({text})"
-    return f"{index.id} + 1 {sign} len({text})"
+        return f"{index.id} {sign} {text}"
+    return f"{index.id} + 1 {sign} {text}"
+
+
+def _length(layout: Layout, source: ir.Expression) -> str:
+    """The number of batches that come out of a loader; "" where it is not known."""
+    if not isinstance(source, ir.Name | ir.Attribute):
+        return ""
+    text = layout.flat(source)
+    return f"len({text})" if _has_length(layout, text) else ""
 
 
 def _closed(layout: Layout, node: ir.Expression) -> str:
@@ -129,8 +138,28 @@ def _has_length(layout: Layout, text: str) -> bool:
     return bool(
         re.search(rf"len\({last}\)", layout.text)
         or re.search(rf"(?<![\w.]){last}\s*=\s*(\w+\.)*(DataLoader|list)\(", layout.text)
+        or _is_bar(layout, text)
         or "loader" in text.lower()
     )
+
+
+def _is_bar(layout: Layout, text: str) -> bool:
+    """Whether a name is a progress bar over something whose length is known: it is as long."""
+    given = [n.value for n in walk(layout.module.body) if isinstance(n, ir.Assign) and text in bound_names(n)]
+    bars = [value for value in given if isinstance(value, ir.Call) and called_name(value) == "tqdm"]
+    shown = [bar.arguments[0].value for bar in bars if bar.arguments and not bar.arguments[0].keyword]
+    return bool(given) and len(shown) == len(given) and all(_length(layout, each) for each in shown)
+
+
+def _resets(body: Block) -> Iterator[tuple[str, ir.Expression]]:
+    """What the statements of a boundary give to names: `held = 0`, `tokens, held = 0, 0`."""
+    for each in body:
+        for target in each.targets if isinstance(each, ir.Assign) else ():
+            assert isinstance(each, ir.Assign)
+            parts: tuple[tuple[ir.Expression, ir.Expression], ...] = ((target, each.value),)
+            if isinstance(target, ir.Display) and isinstance(each.value, ir.Display):
+                parts = tuple(zip(target.elements, each.value.elements, strict=False))
+            yield from ((name.id, value) for name, value in parts if isinstance(name, ir.Name))
 
 
 def _flush_after(window: Window, boundary: ir.If, loop: ir.For | ir.While, draft: Draft, *, skips: bool) -> None:
@@ -143,15 +172,9 @@ def _flush_after(window: Window, boundary: ir.If, loop: ir.For | ir.While, draft
         body = place.block[place.index + 1 :]
     if any(isinstance(n, ir.Break | ir.Continue | ir.Return | ir.Yield | ir.Await) for n in walk(body)):
         raise Unplannable("its boundary leaves the loop")
-    resets = {
-        target.id
-        for each in body
-        if isinstance(each, ir.Assign) and isinstance(each.value, ir.Constant) and each.value.value == 0
-        for target in each.targets
-        if isinstance(target, ir.Name)
-    }
     tested = {n.id for n in walk(boundary.test) if isinstance(n, ir.Name)}
-    counters = sorted(resets & tested)
+    zeros = {n for n, value in _resets(body) if isinstance(value, ir.Constant) and value.value == 0}
+    counters = sorted(zeros & tested)
     modulo = [n for n in walk(boundary.test) if isinstance(n, ir.Binary) and n.operator == "%"]
     if counters:
         guard = f"{counters[0]} > 0"

@@ -67,7 +67,7 @@ class RepairPlan:
     strategy: str = DEFERRED
     notes: tuple[str, ...] = ()
     hazard: str = ""  # why it is not to be applied unseen, whatever its checks say
-    factored: bool = False  # its loss has several terms, each with a factor of its own, which the proof looks at
+    factored: bool = False  # the terms of its loss keep the factors that they had, which the proof looks at
     suggestion: str = ""  # why it is only shown
 
 
@@ -204,7 +204,7 @@ def _plan(layout: Layout, judged: Judged, wanted: list[Violation], weight: str, 
     if leaf is not None and is_driven(window):
         hazard, note = raw_sums(window)
         notes = (*notes, note) if note else notes
-    factored = leaf is not None and leaf.several
+    factored = leaf is not None and leaf.factored
     return RepairPlan(judged.result.region, tuple(wanted), edits, obligations, message, way, notes, hazard, factored)
 
 

@@ -90,7 +90,7 @@ def shared_leaf(window: Window, event: Event, names: Names) -> Leaf:
         raise Unplannable("a mean of its terms has no gradient where nothing counts")
     return Leaf(
         first.site, first.expression, "", "", first.count_text, first.count if first.exact else Count.WEIGHT_SUM,
-        exact=first.exact, arguments=first.arguments, several=True,
+        exact=first.exact, arguments=first.arguments, factored=True,
     )  # fmt: skip
 
 

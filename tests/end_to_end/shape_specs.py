@@ -204,6 +204,16 @@ SPECS["counter_without_flush"] = {
         ignore=0,
     )
 }
+SPECS["flush_behind_inner_loop"] = {
+    "base": partial(
+        table_problem,
+        lambda model, t: lambda ns, _: ns["train"](model, t.dataset, sgd(model), 2, accumulation=K),
+        (3, 2) * 2,
+        18,
+        F.mse_loss,
+        classes=None,
+    )
+}
 SPECS["boundary_with_else"] = {
     "base": partial(
         tokens_problem,
@@ -299,6 +309,24 @@ def soft_labels() -> Problem:
 
 
 SPECS["kl_of_soft_labels"] = {"base": soft_labels}
+
+
+def hot_labels() -> Problem:
+    """A student and its teacher at a temperature of 2."""
+    table = Table(sum(SIZES), classes=3)
+    model, teacher = dense(4, 3), dense(4, 3)
+
+    def loss(m: nn.Module, keys: torch.Tensor, c: Columns):
+        soft = (teacher(keys) / 2).softmax(-1).detach()
+        return 4 * F.kl_div((m(keys) / 2).log_softmax(-1), soft, reduction="sum"), float(len(keys))
+
+    def run(ns, _):
+        ns["distill"](model, teacher, table.cut(SIZES), sgd(model), accum=K)
+
+    return Problem(model, table.examples, loss, run, WINDOWS)
+
+
+SPECS["temperature_squared"] = {"base": hot_labels}
 
 
 def triplets() -> Problem:

@@ -216,3 +216,42 @@ def test_unscale_stands_once_and_before_the_clip(each: str, ending: str) -> None
     assert text.count("unscale_") == 1  # a second one before `update` raises
     window = text[text.index("if (it + 1)") :]
     assert window.index("unscale_") < window.index("clip_grad_norm_") < window.index("scaler.step")
+
+
+HELD = """\
+import torch.nn.functional as F
+
+def train(model, loader, optimizer, accum=4):
+    for epoch in range(3):
+        tokens, held = 0, 0
+        for x, y in loader:
+            F.cross_entropy(model(x), y, reduction="sum").backward()
+            tokens += int((y != -100).sum())
+            held += 1
+            if held == accum:
+                for p in model.parameters():
+                    p.grad.div_(tokens)
+                optimizer.step()
+                optimizer.zero_grad()
+                tokens, held = 0, 0
+"""
+
+
+def test_a_flush_asks_the_counter_that_starts_anew_beside_another() -> None:
+    lines = repaired(HELD).splitlines()
+    at = lines.index("        if held > 0:")
+    assert lines[at + 1 :] == [
+        "            for p in model.parameters():",
+        "                p.grad.div_(tokens)",
+        "            optimizer.step()",
+        "            optimizer.zero_grad()",
+        "            tokens, held = 0, 0",
+    ]
+
+
+def test_the_last_batch_behind_a_progress_bar_is_that_of_its_loader() -> None:
+    looped = LOOP.replace("(loader):", "(bar):").replace(" or i + 1 == len(loader)", "")
+    shown = looped.replace("    total = 0.0\n", "    bar = tqdm(loader)\n    total = 0.0\n")
+    assert "or i + 1 == len(bar):" in repaired("from tqdm import tqdm\n" + shown)
+    unknown = shown.replace("tqdm(loader)", "tqdm(stream())")
+    assert "len(bar)" not in "".join(e.content for p in plans(unknown) if isinstance(p, RepairPlan) for e in p.edits)
