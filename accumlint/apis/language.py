@@ -353,8 +353,9 @@ class AllReduce:
 
 @dataclass(frozen=True, slots=True)
 class WorldSize:
-    """The call yields the number of ranks."""
+    """The call yields the number of ranks; with `and_rank` a pair of it and the rank of the process."""
 
+    and_rank: bool = False
     when: tuple[Condition, ...] = ()
 
 

@@ -1,6 +1,6 @@
 """torchtune and torchtitan: deferred normalisation on the gradients, and their losses' helpers."""
 
-from accumlint.apis.language import AllReduce, Arg, Clip, Make, Rename, Role, Row, ScaleGradients, Wrap
+from accumlint.apis.language import AllReduce, Arg, Clip, Make, Rename, Role, Row, ScaleGradients, WorldSize, Wrap
 
 ROWS = (
     Row(
@@ -21,7 +21,7 @@ ROWS = (
         "torchtune.training.get_world_size_and_rank",
         "",
         "torchtune 0.6.1, training/_distributed.py",
-        (),
+        (WorldSize(and_rank=True),),
         aliases=("torchtune.utils.get_world_size_and_rank",),
     ),
     Row(

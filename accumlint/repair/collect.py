@@ -27,14 +27,14 @@ class Collection:
     """Where a window is collected.
 
     `loop` is the loop over its microbatches, `names` what is known of a microbatch before its forward, `start` the
-    statement that binds them; `write` makes the edits, given the count of one microbatch, the name of the total and the
-    lines that follow it.
+    statement that binds them; `write` makes the edits, given the names of totals, each with the count of one microbatch
+    that it is the sum of, and the lines that follow them.
     """
 
     loop: ir.For
     names: set[str]
     start: ir.Statement
-    write: Callable[[str, str, list[str]], None]
+    write: Callable[[list[tuple[str, str]], list[str]], None]
 
 
 def collect(window: Window, draft: Draft, names: Names, steps: str = "") -> Collection:
@@ -120,24 +120,22 @@ def _whole_window(window: Window, loop: ir.For, fetch: ir.Assign | None, draft: 
         again = _repeatable(window, loop.iterable)
         held = "" if again else names.free("window")
 
-        def write(count: str, total: str, lines: list[str]) -> None:
+        def write(totals: list[tuple[str, str]], lines: list[str]) -> None:
             source = held or layout.flat(loop.iterable)
             if held:
                 draft.before(loop, f"{held} = list({layout.flat(loop.iterable)})")
                 draft.put(*layout.range(loop.iterable.node), held)
-            draft.before(
-                loop, f"{total} = sum({count} for {target_of(layout, loop.target, count)} in {source})", *lines
-            )
+            draft.before(loop, *sums(layout, loop.target, totals, source), *lines)
 
         return Collection(loop, set(bound_names(loop)), loop, write)
     held = names.free("window")
     target = fetch.targets[0]
 
-    def write_fetched(count: str, total: str, lines: list[str]) -> None:
+    def write_fetched(totals: list[tuple[str, str]], lines: list[str]) -> None:
         iterable = layout.flat(loop.iterable).replace("trange", "range", 1)
         shown = layout.flat(target)
         draft.before(loop, f"{held} = [{layout.flat(fetch.value)} for _ in {iterable}]")
-        draft.before(loop, f"{total} = sum({count} for {target_of(layout, target, count)} in {held})", *lines)
+        draft.before(loop, *sums(layout, target, totals, held), *lines)
         start, end = layout.range(loop.target.node)[0], layout.range(loop.iterable.node)[1]
         number = layout.flat(loop.target)
         if number != "_" and any(isinstance(n, ir.Name) and n.id == number for n in walk(loop.body)):
@@ -164,13 +162,12 @@ def _refilled(window: Window, loop: ir.For, fetch: ir.Assign, steps: str, draft:
         shown = shown if isinstance(stop, ir.Name | ir.Attribute | ir.Constant) else f"({shown})"
         size = f"min({steps}, {shown} - {step})"
 
-    def write(count: str, total: str, lines: list[str]) -> None:
+    def write(totals: list[tuple[str, str]], lines: list[str]) -> None:
         draft.before(
             fetch,
             f"if {step} % {steps} == 0:",
             f"{layout.unit}{held} = [{layout.flat(fetch.value)} for _ in range({size})]",
-            f"{layout.unit}{total} = sum({count} for {target_of(layout, fetch.targets[0], count)} in {held})",
-            *[f"{layout.unit}{line}" for line in lines],
+            *[f"{layout.unit}{line}" for line in (*sums(layout, fetch.targets[0], totals, held), *lines)],
         )
         draft.put(*layout.range(fetch.value.node), f"{held}[{step} % {steps}]")
 
@@ -192,7 +189,7 @@ def _cut(window: Window, loop: ir.For, steps: str, draft: Draft, names: Names) -
         raise Unplannable("its window cannot be collected: the loop changes what it iterates over")
     source, held = names.free("batches"), names.free("window")
 
-    def write(count: str, total: str, lines: list[str]) -> None:
+    def write(totals: list[tuple[str, str]], lines: list[str]) -> None:
         shown = layout.flat(loop.iterable)
         called = loop.iterable.function if isinstance(loop.iterable, ir.Call) else None
         if not isinstance(called, ir.Name) or called.id not in ITERATORS:
@@ -200,8 +197,7 @@ def _cut(window: Window, loop: ir.For, steps: str, draft: Draft, names: Names) -
         header = [
             f"{source} = {shown}",
             f"while {held} := list({import_islice(layout, draft)}({source}, {steps})):",
-            f"{layout.unit}{total} = sum({count} for {target_of(layout, loop.target, count)} in {held})",
-            *[f"{layout.unit}{line}" for line in lines],
+            *[f"{layout.unit}{line}" for line in (*sums(layout, loop.target, totals, held), *lines)],
         ]
         draft.wrap(loop, header, layout.unit)
         draft.put(*layout.range(loop.iterable.node), held)
@@ -255,6 +251,11 @@ def _is_list(value: ir.Expression) -> bool:
     if isinstance(value, ir.Call):
         return getattr(value.function, "id", "") in ("list", "tuple", "sorted")
     return isinstance(value, ir.Display) or (isinstance(value, ir.Comprehension) and value.kind == "list")
+
+
+def sums(layout: Layout, target: ir.Expression, totals: list[tuple[str, str]], source: str) -> list[str]:
+    """The lines that count a window."""
+    return [f"{total} = sum({count} for {target_of(layout, target, count)} in {source})" for total, count in totals]
 
 
 def target_of(layout: Layout, target: ir.Expression, count: str) -> str:

@@ -25,7 +25,7 @@ from accumlint.reading.read import ReadError, read_module
 from accumlint.repair.certificate import Certificate, Check, Measure
 from accumlint.repair.confirm_ranks import confirm_on_ranks
 from accumlint.repair.declared import undeclared
-from accumlint.repair.derive import derive, other_count
+from accumlint.repair.derive import derive, mispaired, other_count
 from accumlint.repair.leaves import LeafProblem, check_leaves
 from accumlint.repair.prove import Expectation, Proof, prove
 from accumlint.repair.prove_weights import original_factors, sum_weight
@@ -42,7 +42,8 @@ OF_RANKS = frozenset({Clause.SYNC, Clause.WORLD_SIZE})
 """Findings that show on several ranks only."""
 CLOCKS = frozenset({Clause.SCHEDULE, Clause.LOGGED_SCALE, Clause.SCALER}) | OF_RANKS
 """Findings that leave the gradient of one process as it should be: there, executing the original shows nothing."""
-SAME_GRADIENT = CLOCKS | {Clause.OFF_BY_ONE}  # windows are compared as each loop cuts them
+SAME_GRADIENT = CLOCKS | {Clause.OFF_BY_ONE, Clause.LEFTOVER}
+"""Windows are compared as each loop cuts them, and what no step uses is compared with nothing."""
 EXPECTED = frozenset({Clause.BATCH_NORM, Clause.UNPROVEN_WEIGHT})
 
 _runners: dict[int, Runner] = {}  # by process: a forked one must not talk to its parent's
@@ -82,10 +83,12 @@ def certify(
     if problem:
         return Certificate(missing=(problem,))
     declared = sum(bool(each.declared) for each in obligations)
+    counted = not obligations and _counts(new for _, new in changed)
     expectation = Expectation(
         tuple(old.result for old, _ in changed if old),
         declared,
-        equal=not obligations and not _counts_already(changed),
+        equal=not obligations and not counted,
+        counting=counted and all(old is not None and _counts([old]) for old, _ in changed),
         distributed=text_has_ranks("\n".join(module.lines)),
         crossing=_crosses(changed),
         undefined=not obligations and _divides_by_zero(judged_before),
@@ -278,7 +281,7 @@ class _Builder:
         visible = [each for each in obligations if not each.declared]
         if not obligations:
             return
-        if problem := other_count(before, after, obligations):
+        if problem := other_count(before, after, obligations) or mispaired(after, obligations):
             self.missing.append(f"not leaf-checked: {problem}")
             return
         if len(visible) < len(obligations):
@@ -328,12 +331,12 @@ def _crosses(changed: Iterable[tuple[Judged | None, Judged]]) -> bool:
     ) and not any(violation.clause is Clause.LEFTOVER for old in before for violation in old.violations)
 
 
-def _counts_already(changed: Iterable[tuple[Judged | None, Judged]]) -> bool:
-    """Whether the loop divides by counts of its own, which the repair leaves as they are."""
+def _counts(judged: Iterable[Judged]) -> bool:
+    """Whether a loop divides by counts of its own."""
     return any(
         coefficient.depends_on_counts
-        for _, new in changed
-        for trace in new.result.default
+        for each in judged
+        for trace in each.result.default
         for event in trace.events
         if event.kind == STEP
         for coefficient in event.gradient.values()

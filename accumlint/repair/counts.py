@@ -52,6 +52,7 @@ class Leaf:
     arguments: dict[str, str] = field(default_factory=dict)
     declared: str = ""
     factored: bool = False  # factors that it had before stay: those of several terms, or of one
+    more: list[Leaf] = field(default_factory=list)  # the other terms of its loss, which divide by counts of their own
     counted: list[str] = field(default_factory=list)  # the counts as they were inserted; empty: `count_text`
 
     def guarded(self, name: str) -> str:

@@ -75,6 +75,52 @@ def other_count(before: Module, after: Module, obligations: Iterable[Any]) -> st
     return ""
 
 
+def mispaired(after: Module, obligations: Iterable[Any]) -> str:
+    """Where losses have counts of their own: which sum is divided by another's count, in one line; "" if none is.
+
+    The interpreter knows one number of targets for a microbatch, so that it cannot tell one count from another.
+    """
+    groups: dict[str, set[str]] = {}
+    for each in obligations:
+        groups.setdefault(_plain(each.sum_text), set()).add(_plain(each.count_text))
+    if len(groups) < 2 or len({frozenset(counts) for counts in groups.values()}) < 2:
+        return ""
+    tree = ast.parse("\n".join(after.lines))
+    for total, counts in groups.items():
+        divisions = list(_divisions_of(tree, total))
+        if not divisions:
+            return f"which count divides `{total}` is not plain"
+        for division in divisions:
+            scope = Scope.at(tree, division.lineno)
+            body: ast.AST = scope.owner if scope.owner is not None else scope.body
+            if set(_counts_from(scope, body, _names(division.right))) != counts:
+                return f"`{total}` is not divided by its own count"
+    return ""
+
+
+def _plain(text: str) -> str:
+    return ast.unparse(ast.parse(text.strip(), mode="eval").body)
+
+
+def _divisions_of(tree: ast.Module, total: str) -> Iterator[ast.BinOp]:
+    """The innermost divisions by names of a sum, or of the name that is given to it."""
+    divisions = [n for n in ast.walk(tree) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
+    shown = {total} | {
+        ast.unparse(n.targets[0])
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Assign) and len(n.targets) == 1 and ast.unparse(n.value) == total
+    }
+    for division in divisions:
+        node: ast.expr = division.left
+        factors = [node]
+        while factors:
+            node = factors.pop()
+            if ast.unparse(node) in shown:
+                yield division
+            elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+                factors += [node.left, node.right]
+
+
 def _lines_of_place(tree: ast.Module, place: str) -> list[int]:
     """A line in each function of that name; the first of the module where there is none."""
     starts = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
@@ -130,7 +176,12 @@ def counts_of(tree: ast.Module, line: int) -> Iterator[str]:
     """The texts of the counts that are inserted around a line: in its function, or anywhere in its class."""
     scope = Scope.at(tree, line)
     body: ast.AST = scope.owner if scope.owner is not None else scope.body
-    names = _divisors(body)
+    yield from _counts_from(scope, body, _divisors(body))
+
+
+def _counts_from(scope: Scope, body: ast.AST, names: set[str]) -> Iterator[str]:
+    """The texts of the counts that names are made of."""
+    names = set(names)
     done: set[str] = set()
     while names - done:
         name = sorted(names - done)[0]

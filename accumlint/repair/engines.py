@@ -14,7 +14,7 @@ from accumlint.reading import ir
 from accumlint.reading.walk import dotted, walk
 from accumlint.repair.averaging import Averaging, bound_name
 from accumlint.repair.boundary import Window
-from accumlint.repair.collect import Collection, find_fetch, target_of
+from accumlint.repair.collect import Collection, find_fetch, sums
 from accumlint.repair.names import Names
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
 from accumlint.semantics.trace import STEP
@@ -81,14 +81,14 @@ def plan_buffered(window: Window, steps: str, draft: Draft, names: Names) -> Col
         raise Unplannable("its window cannot be collected: a `break` leaves it and the next pass goes on")
     held, microbatches = names.free("window"), names.free("microbatches")
 
-    def write(count: str, total: str, lines: list[str]) -> None:
+    def write(totals: list[tuple[str, str]], lines: list[str]) -> None:
         shown = layout.flat(loop.target)
         kept = f"({shown})" if isinstance(loop.target, ir.Display) and not shown.startswith(("(", "[")) else shown
         header = [
             f"{held}.append({kept})",
             f"if len({held}) < {steps}:",
             f"{layout.unit}continue",
-            f"{total} = sum({count} for {target_of(layout, loop.target, count)} in {held})",
+            *sums(layout, loop.target, totals, held),
             *lines,
             f"{microbatches}, {held} = {held}, []",
             f"for {shown} in {microbatches}:",

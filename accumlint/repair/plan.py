@@ -23,6 +23,7 @@ from accumlint.repair.motion import divide_by_window, divide_once, divide_too_li
 from accumlint.repair.names import Names
 from accumlint.repair.precount import FP16, plan_precount
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
+from accumlint.repair.terms import OWN
 from accumlint.semantics.regions import Region
 from accumlint.semantics.trace import STEP
 from accumlint.semantics.values import Site
@@ -148,13 +149,18 @@ def candidates(
     events = judged.result.default[0].events
     scaled = any(e.form is not None and e.form.scaler is not None for e in events)
     engine = judged.result.region.kind != "returned" and all(e.gated for e in events if e.kind == STEP)
+    counts = ""
+    several = any(len({site.node for site, _ in e.form.terms}) > 1 for e in events if e.form is not None)
     hazard = FP16 if scaled and strategy == DEFERRED else ""
     for weight in _recipes(clauses, layout, judged):
-        for way in _ways(weight, scaled or (engine and "deepspeed" in layout.text), strategy):
+        for way in _ways(weight, scaled or (engine and "deepspeed" in layout.text), strategy, several):
             try:
                 plan = _plan(layout, judged, wanted, weight, way)
             except Unplannable as problem:
-                yield str(problem)
+                if several and strategy == AUTO and way == DEFERRED and str(problem).startswith(f"{OWN}: `"):
+                    counts = f"{problem}; no pre-count, as "  # which those can have
+                    continue
+                yield f"{counts}{problem}"
                 if way == PRECOUNT and scaled:
                     hazard = f"{FP16}; no pre-count, as {problem}"
                 continue
@@ -208,14 +214,14 @@ def _plan(layout: Layout, judged: Judged, wanted: list[Violation], weight: str, 
     return RepairPlan(judged.result.region, tuple(wanted), edits, obligations, message, way, notes, hazard, factored)
 
 
-def _ways(weight: str, ahead: bool, strategy: str) -> tuple[str, ...]:
+def _ways(weight: str, ahead: bool, strategy: str, several: bool) -> tuple[str, ...]:
     """The strategies to try: on its own the tool defers, but not where fp16 would overflow if it can count before, nor
-    where an engine keeps the gradients."""
+    where an engine keeps the gradients. Of several terms only those with one count can be deferred."""
     if weight != "count" or strategy == DEFERRED:
         return (DEFERRED,)
     if strategy == PRECOUNT:
         return (PRECOUNT,)
-    return (PRECOUNT, DEFERRED) if ahead else (DEFERRED,)
+    return (PRECOUNT, DEFERRED) if ahead else (DEFERRED, PRECOUNT) if several else (DEFERRED,)
 
 
 def _recipes(clauses: set[Clause], layout: Layout, judged: Judged) -> tuple[str, ...]:
@@ -239,8 +245,9 @@ def _counts_equal(layout: Layout, judged: Judged) -> bool:
 
 def _obligations(leaf: Leaf) -> tuple[Obligation, ...]:
     return tuple(
-        Obligation(leaf.site, leaf.count, leaf.mean_text, leaf.sum_text, count, leaf.arguments, leaf.declared)
-        for count in leaf.counted or [leaf.count_text]
+        Obligation(each.site, each.count, each.mean_text, each.sum_text, count, each.arguments, each.declared)
+        for each in (leaf, *leaf.more)
+        for count in each.counted or [each.count_text]
     )
 
 

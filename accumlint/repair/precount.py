@@ -11,7 +11,9 @@ from accumlint.repair.deferred import read_loss, rewrite_loss
 from accumlint.repair.distributed import find_averaging
 from accumlint.repair.engines import engine_averaging, is_engine, plan_buffered
 from accumlint.repair.names import Names
+from accumlint.repair.own_counts import plan_own_counts
 from accumlint.repair.rewrite import Draft, Unplannable
+from accumlint.repair.terms import OWN
 from accumlint.semantics.trace import BACKWARD, SCALE
 
 FP16 = "raw loss sums can overflow fp16 under the GradScaler, which then skips steps until its scale has come down"
@@ -24,6 +26,10 @@ def plan_precount(window: Window, draft: Draft, names: Names) -> Leaf:
     engine = is_engine(window)
     event = next(e for e in window.events if e.kind == BACKWARD)
     averaging = engine_averaging(window) if engine else find_averaging(window, event)
+    if event.form is not None and len({site.node for site, _ in event.form.terms}) > 1:
+        if engine or averaging is not None:
+            raise Unplannable(f"{OWN}, on several ranks")
+        return plan_own_counts(window, event, draft, names)
     flow, leaf = read_loss(window, draft, names)
     if leaf.setup:
         raise Unplannable("the target of the loss is computed by a call: it cannot be counted before the forward")
@@ -43,6 +49,6 @@ def plan_precount(window: Window, draft: Draft, names: Names) -> Leaf:
         if averaging.guard:
             draft.before(window.loops[-1], averaging.guard)
     counted = rewrite_loss(window, flow, leaf, total, draft, names, divisor=divisor)
-    collection.write(ahead, total, lines)
+    collection.write([(total, ahead)], lines)
     leaf.counted = [ahead, leaf.count_text] if counted and ahead != leaf.count_text else [ahead]
     return leaf

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from accumlint.repair.prove_weights import is_reduced, misweighed, original_factors, trace_factors
+from accumlint.repair.prove_weights import is_reduced, misweighed, original_factors, terms_of, trace_factors
 from accumlint.repair.prove_windows import Segment, cut_segments, whole_size
 from accumlint.semantics.numbers import POINTS, Num
 from accumlint.semantics.run import FLIPS, Result
@@ -39,6 +39,7 @@ class Expectation:
     originals: tuple[Result, ...] = ()
     declared: int = 0  # so many losses of unknown reduction are means, by declared contracts
     equal: bool = False  # no count was inserted: microbatches are taken to hold equally many targets
+    counting: bool = False  # no count was inserted either, as the loop weighs by counts of its own
     distributed: bool = False
     crossing: bool = False  # windows of the original run on over the ends of passes, and that is no finding
     undefined: bool = False  # the original divides by zero as well where there is no target
@@ -176,9 +177,14 @@ def _prove_window(trace: Trace, segment: Segment, expectation: Expectation, assu
         raise NotShownError("steps with gradients that a GradScaler has still scaled")
     unknown = {site.node for site, _ in step.gradient if site.reduction == "unknown"}
     if len(unknown) > expectation.declared:
-        if not expectation.equal:
+        if expectation.equal:
+            assumptions["the loss is a mean over its microbatch: it is divided by the number of steps"] = None
+        elif expectation.counting and all(
+            coefficient.depends_on_counts for (site, _), coefficient in step.gradient.items() if site.node in unknown
+        ):
+            assumptions["the loss is a mean over the targets that the loop counts: it is multiplied by them"] = None
+        else:
             raise NotShownError("whether the loss is a mean or a sum is not known")
-        assumptions["the loss is a mean over its microbatch: it is divided by the number of steps"] = None
     if problem := misweighed(trace, segment, expectation, assumptions):
         raise NotShownError(problem)
     if expectation.distributed and not expectation.equal and not is_reduced(step.gradient):
@@ -266,7 +272,9 @@ def _prove_clocks(stepped: list[Segment]) -> None:
 
 
 def _same_kinds(trace: Trace, original: Trace) -> None:
-    """What the original did to gradients or clocks, the repaired loop still does."""
+    """What the original did to gradients or clocks, the repaired loop still does; its loss has as many terms."""
+    if not original.stopped and terms_of(trace) < terms_of(original):
+        raise NotShownError("a term of the original's loss is gone")
     for kind, word in ((CLIP, "clip"), (ADVANCE, "schedule"), (UPDATE, "scaler's update")):
         had = {event.detail.partition("@")[0] for event in original.events if event.kind == kind}
         has = {event.detail.partition("@")[0] for event in trace.events if event.kind == kind}

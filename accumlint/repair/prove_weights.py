@@ -10,7 +10,7 @@ from typing import Protocol
 from accumlint.apis.language import Count
 from accumlint.repair.prove_windows import Segment, cut_segments
 from accumlint.semantics.numbers import POINTS, Num
-from accumlint.semantics.trace import Snapshot, Trace
+from accumlint.semantics.trace import STEP, Snapshot, Trace
 from accumlint.semantics.values import Site
 
 Place = tuple[int, str]
@@ -33,6 +33,11 @@ class Allowed(Protocol):
 
 def place_of(site: Site) -> Place:
     return site.node, site.reduction
+
+
+def terms_of(trace: Trace) -> int:
+    """In how many places of the text the loss of a loop that steps is born."""
+    return len({place_of(site) for event in trace.events if event.kind == STEP for site, _ in event.gradient})
 
 
 def _by_place(gradient: Snapshot) -> dict[Place, dict[int, tuple[Site, list[Num]]]]:

@@ -41,6 +41,10 @@ class Effects(Iterators):
         target = self.operand(effect.of, call)
         return self.size_of(target, f"{path_of(target)}.{call.row.call.rpartition('.')[2]}()")
 
+    def world_size(self, effect: api.WorldSize, call: LibraryCall) -> Value:
+        size = self.world()
+        return Items("tuple", [size, Opaque("rank", node=call.node)]) if effect.and_rank else size
+
     def reduce(self, effect: api.Reduce, call: LibraryCall) -> Value:
         target = self.operand(effect.operand, call)
         if isinstance(target, Items):
@@ -212,7 +216,7 @@ HANDLERS: dict[type, _Handler] = {
     api.Counts: Effects.counts,
     api.Reduce: Effects.reduce,
     api.AllReduce: Effects.all_reduce,
-    api.WorldSize: lambda machine, effect, call: machine.world(),
+    api.WorldSize: Effects.world_size,
     api.Detach: lambda machine, effect, call: machine.detached(machine.operand(effect.operand, call)),
     api.Same: Effects.same,
     api.Copy: Effects.copied,

@@ -119,6 +119,88 @@ both(
     partial(two_heads, lambda ns, model, t: ns["train"](model, t.batches, sgd(model), accum=K, weight=0.3), 0.3),
 )
 
+class Spans(nn.Module):
+    """A start and an end score for each token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Embedding(VOCABULARY, 6), nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 2))
+
+    def forward(self, ids):
+        return self.body(ids)
+
+
+STARTS = ((1, 1, 1, 0), (1, 0, 0, 0), (0, 0, 0, 0), (1, 1, 0, 1), (0, 1, 1, 1), (1, 0, 1, 0), (1, 1, 1, 1))
+ENDS = ((1, 0, 0, 0), (1, 1, 1, 0), (0, 1, 0, 0), (1, 1, 1, 1), (1, 0, 0, 1), (0, 0, 0, 0), (1, 0, 0, 1))
+"""Which examples of a microbatch have a start, and which an end."""
+
+
+def spans(last: tuple[int, ...] = ENDS[-1]) -> Problem:
+    model, batches = Spans(), []
+    for starts, ends in zip(STARTS, (*ENDS[:-1], last), strict=True):
+        ids, placed = torch.randint(0, VOCABULARY, (4, 5)), torch.randint(0, 5, (2, 4))
+        start, end = torch.where(torch.tensor([starts, ends]) > 0, placed, -1)
+        batches.append((ids, start, end))
+    ids, start, end = (torch.cat(parts) for parts in zip(*batches, strict=True))
+
+    def loss(m: nn.Module, keys: torch.Tensor, c: Columns):
+        total = m(keys).sum() * 0.0
+        for place, name in enumerate(("start", "end")):
+            keep = c[name] != -1
+            picked = m(keys)[..., place].log_softmax(-1)[keep].gather(1, c[name][keep][:, None])
+            total = total - picked.sum() / max(int(keep.sum()), 1)
+        return total / 2, 1.0
+
+    return Problem(
+        model,
+        Examples(ids, {"start": start, "end": end}),
+        loss,
+        lambda ns, _: ns["train"](model, batches, sgd(model), gradient_accumulation_steps=K),
+        WINDOWS,
+    )
+
+
+SPECS["span_start_and_end"] = {"base": spans, "window without an end": partial(spans, (0, 0, 0, 0))}
+
+
+class TagsAndScore(nn.Module):
+    """A tag for each token and a score for each text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.tags, self.score = nn.Embedding(VOCABULARY, 6), nn.Linear(6, VOCABULARY), nn.Linear(6, 1)
+
+    def forward(self, ids):
+        hidden = self.body(ids).tanh()
+        return self.tags(hidden), self.score(hidden.mean(1)).squeeze(-1)
+
+
+def tagged_and_scored(counts=COUNTS) -> Problem:
+    model, tokens = TagsAndScore(), Tokens(counts)
+    scores = torch.randn(len(tokens.examples.keys))
+    rows = [len(ids) for ids, _ in tokens.batches]
+    batches = [
+        {"ids": ids, "tags": tags, "score": score}
+        for (ids, tags), score in zip(tokens.batches, scores.split(rows), strict=True)
+    ]
+    one = token_loss()
+
+    def loss(m: nn.Module, keys: torch.Tensor, c: Columns):
+        tags, score = m(keys)
+        first, count = one(lambda _: tags, keys, c)
+        return first / max(count, 1.0) + F.mse_loss(score, c["score"]), 1.0
+
+    return Problem(
+        model,
+        Examples(tokens.examples.keys, {**tokens.examples.columns, "score": scores}),
+        loss,
+        lambda ns, _: ns["train_epoch"](model, batches, sgd(model), accumulate=K),
+        WINDOWS,
+    )
+
+
+both("loss_dict_summed", tagged_and_scored)
+
 # --- dicts, criteria, helpers -----------------------------------------------------------------------------------------
 
 both(
@@ -421,7 +503,5 @@ NOT_DRIVEN: dict[str, str] = {
     "accelerate_helper_loss": "the loop of tests/end_to_end/test_accelerate.py with a helper",
     "accelerate_two_terms": "as early_exit_two_terms, divided as in tests/end_to_end/test_accelerate.py",
     "encoder_and_head_optimizers": "two optimizers step in turn",
-    "loss_dict_summed": "two counts",
-    "span_start_and_end": "two counts",
     "distilled_and_labelled": "two counts",
 }

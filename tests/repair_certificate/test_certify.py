@@ -130,3 +130,45 @@ def test_ranks_need_a_count_of_all_ranks() -> None:
 def test_a_text_that_does_not_parse_or_changes_nothing_has_no_level() -> None:
     assert certify_derived(BEFORE, AFTER + "def (", "train.py").level == "none"
     assert certify_derived(BEFORE, BEFORE, "train.py").level == "none"
+
+
+UNSEEN = """
+def train(model, loss_of, loader, optimizer, k):
+    tokens = 0
+    for i, (x, y) in enumerate(loader):
+        count = (y != -100).sum()
+        tokens += count
+        (loss_of(model(x), y) * count).backward()
+        if (i + 1) % k == 0:
+            for p in model.parameters():
+                p.grad.div_(tokens)
+            optimizer.step()
+            optimizer.zero_grad()
+            tokens = 0
+"""
+FLUSHED = UNSEEN.replace("% k == 0:", "% k == 0 or i + 1 == len(loader):")
+MEAN = "the loss is a mean over the targets that the loop counts: it is multiplied by them"
+
+
+def test_an_unseen_loss_that_is_multiplied_by_its_count_is_a_mean() -> None:
+    pytest.importorskip("torch")
+    module = read_module(UNSEEN, "train.py")
+    found = certify(module, judge_regions(module, thorough=True), (), FLUSHED, "train.py", confirm=True)
+    assert found.applicability is Applicability.SAFE, found.missing
+    assert MEAN in found.assumptions
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (UNSEEN, FLUSHED.replace(" * count)", ")")),
+        (UNSEEN, FLUSHED.replace("            tokens = 0\n", "")),
+        (UNSEEN, FLUSHED.replace("div_(tokens)", "div_(tokens * k)")),
+        (UNSEEN.replace(" * count)", " / k)").replace("div_(tokens)", "div_(1)"), FLUSHED),
+    ],
+)
+def test_an_unseen_loss_with_other_weights_is_not_safe(before: str, after: str) -> None:
+    pytest.importorskip("torch")
+    module = read_module(before, "train.py")
+    found = certify(module, judge_regions(module, thorough=True), (), after, "train.py", confirm=True)
+    assert found.applicability is not Applicability.SAFE

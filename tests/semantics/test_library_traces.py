@@ -255,6 +255,29 @@ TRACES = {
         backward LightningOptimizer@Lit k10: 1/2*mean1[10]
         """,
     ),
+    "torchtune's number of ranks": (
+        inside,
+        """
+        from torchtune import utils
+        ranks, rank = utils.get_world_size_and_rank()
+        for i, (x, y) in enumerate(loader):
+            (F.cross_entropy(net(x), y) * ranks / 2).backward()
+            if (i + 1) % 2 == 0:
+                opt.step()
+                opt.zero_grad()
+        """,
+        """
+        region train
+        steps 2 2
+        backward SGD k1-k2: 5/2*mean1[1] + 5/2*mean1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 5/2*mean1[3] + 5/2*mean1[4]
+        step SGD k4
+        clear SGD k4
+        backward SGD k5: 5/2*mean1[5]
+        """,
+    ),
     "torchtune's scale_grads": (
         inside,
         """
