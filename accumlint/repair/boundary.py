@@ -84,11 +84,11 @@ def events_of(window_events: list[Event], kind: str) -> list[Event]:
 
 
 def read_window(layout: Layout, trace: Trace) -> Window:
-    """The window of the only optimizer of a trace."""
+    """The window of the only optimizer of a trace, or of several that always step together."""
     stores = [s for s in trace.stores if any(e.kind == STEP for e in trace.of_store(s))]
-    if len(stores) != 1:
+    if not stores or any(_rhythm(trace, s) != _rhythm(trace, stores[0]) for s in stores):
         raise Unplannable("several optimizers take turns in this loop")
-    events = [e for e in trace.events if e.store in (stores[0], "")]
+    events = [e for e in trace.events if e.store in (*stores, "")]
     backwards = events_of(events, BACKWARD)
     if len(backwards) != 1:
         raise Unplannable("several backward calls feed one step")
@@ -107,6 +107,12 @@ def read_window(layout: Layout, trace: Trace) -> Window:
             continue
         return window
     raise Unplannable("its step is taken in another function than its backward")
+
+
+def _rhythm(trace: Trace, store: str) -> list[tuple[str, int, int]]:
+    """Which backwards an optimizer gets, and on which microbatches it steps."""
+    events = [e for e in trace.of_store(store) if e.kind in (BACKWARD, STEP)]
+    return [(e.kind, e.microbatch, e.node if e.kind == BACKWARD else -1) for e in events]
 
 
 def _hosts(

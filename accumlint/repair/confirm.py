@@ -13,6 +13,7 @@ import atexit
 import importlib.util
 import math
 import os
+import re
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -44,6 +45,7 @@ CLOCKS = frozenset({Clause.SCHEDULE, Clause.LOGGED_SCALE, Clause.SCALER}) | OF_R
 """Findings that leave the gradient of one process as it should be: there, executing the original shows nothing."""
 SAME_GRADIENT = CLOCKS | {Clause.OFF_BY_ONE, Clause.LEFTOVER}
 """Windows are compared as each loop cuts them, and what no step uses is compared with nothing."""
+PLACE = re.compile(r"@\d+\b")
 EXPECTED = frozenset({Clause.BATCH_NORM, Clause.UNPROVEN_WEIGHT})
 
 _runners: dict[int, Runner] = {}  # by process: a forked one must not talk to its parent's
@@ -144,7 +146,14 @@ def _changed(before: Iterable[Judged], after: Iterable[Judged]) -> tuple[list[tu
 
 
 def _printed(result: Result) -> list[str]:
-    return [render(trace) for trace in (*result.default, *(t for traces in result.flipped for t in traces))]
+    """The traces as text; what is named by its place in the file is named by its order, as a repair moves places."""
+    places: dict[str, str] = {}
+
+    def numbered(place: re.Match[str]) -> str:
+        return places.setdefault(place[0], f"@{len(places)}")
+
+    traces = (*result.default, *(t for traces in result.flipped for t in traces))
+    return [PLACE.sub(numbered, render(trace)) for trace in traces]
 
 
 def _new_findings(changed: Iterable[tuple[Judged | None, Judged]]) -> str:

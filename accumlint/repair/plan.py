@@ -150,6 +150,8 @@ def candidates(
     scaled = any(e.form is not None and e.form.scaler is not None for e in events)
     engine = judged.result.region.kind != "returned" and all(e.gated for e in events if e.kind == STEP)
     counts = ""
+    if strategy == AUTO and len({e.store for e in events if e.kind == STEP}) > 1:
+        strategy = PRECOUNT  # the parameters of several optimizers may overlap: gradients are not divided one by one
     several = any(len({site.node for site, _ in e.form.terms}) > 1 for e in events if e.form is not None)
     hazard = FP16 if scaled and strategy == DEFERRED else ""
     for weight in _recipes(clauses, layout, judged):

@@ -119,6 +119,7 @@ both(
     partial(two_heads, lambda ns, model, t: ns["train"](model, t.batches, sgd(model), accum=K, weight=0.3), 0.3),
 )
 
+
 class Spans(nn.Module):
     """A start and an end score for each token."""
 
@@ -502,6 +503,6 @@ SPECS["boundary_in_method"] = {"base": one_batch_method}
 NOT_DRIVEN: dict[str, str] = {
     "accelerate_helper_loss": "the loop of tests/end_to_end/test_accelerate.py with a helper",
     "accelerate_two_terms": "as early_exit_two_terms, divided as in tests/end_to_end/test_accelerate.py",
-    "encoder_and_head_optimizers": "two optimizers step in turn",
+    "encoder_and_head_optimizers": "two optimizers step together, which the driver reads as two windows",
     "distilled_and_labelled": "two counts",
 }

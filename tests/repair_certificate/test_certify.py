@@ -172,3 +172,23 @@ def test_an_unseen_loss_with_other_weights_is_not_safe(before: str, after: str) 
     module = read_module(before, "train.py")
     found = certify(module, judge_regions(module, thorough=True), (), after, "train.py", confirm=True)
     assert found.applicability is not Applicability.SAFE
+
+
+def test_a_loop_below_the_repaired_one_is_not_changed_by_moving() -> None:
+    """Its own fault, which this repair leaves, is no objection to it: what names a place in the file has moved."""
+    pytest.importorskip("torch")
+    below = """
+def other(net, data, k):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for i, (x, y) in enumerate(torch.utils.data.DataLoader(data)):
+        (F.mse_loss(net(x), y) / k).backward()
+        if (i + 1) % k == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+    before, after = f"import torch{BEFORE}{below}", f"import torch{AFTER}{below}"
+    assert certify_derived(before, after, "train.py").applicability is Applicability.SAFE
+    worse = after.replace("            optimizer.zero_grad()\n            n = 0", "            n = 0")
+    assert certify_derived(before, worse, "train.py").applicability is not Applicability.SAFE
+    spoiled = f"import torch{AFTER}{below}".replace("(F.mse_loss(net(x), y) / k)", "F.mse_loss(net(x), y)")
+    assert certify_derived(before, spoiled, "train.py").applicability is not Applicability.SAFE

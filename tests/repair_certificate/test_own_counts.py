@@ -1,4 +1,5 @@
-"""Terms with counts of their own: the planned repair is safe, and no wrong one beside it is, whatever its plan says."""
+"""Terms with counts of their own, optimizers that step together: the planned repair is safe, and no wrong one beside
+it is, whatever its plan says."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from accumlint.repair.rewrite import apply_edits
 pytest.importorskip("torch")
 SHAPES = Path(__file__).parents[1] / "end_to_end" / "shapes"
 SPANS = (SHAPES / "span_start_and_end.py").read_text(encoding="utf-8")
+TWO = (SHAPES / "encoder_and_head_optimizers.py").read_text(encoding="utf-8")
 DICT = (SHAPES / "loss_dict_summed.py").read_text(encoding="utf-8")
 
 
@@ -37,7 +39,7 @@ def certified(text: str, *changes: tuple[str, str]) -> Certificate:
     return certify(module, judge_regions(module, thorough=True), plan, new, "t.py", confirm=True)
 
 
-@pytest.mark.parametrize("text", [SPANS, DICT])
+@pytest.mark.parametrize("text", [SPANS, DICT, TWO])
 def test_the_planned_repair_is_safe(text: str) -> None:
     found = certified(text)
     assert found.applicability is Applicability.SAFE, (found.missing, found.disagreement)
@@ -81,6 +83,31 @@ def test_a_wrong_repair_of_two_counts_is_not_safe(changes: tuple[tuple[str, str]
 )
 def test_a_wrong_repair_of_a_dict_of_losses_is_not_safe(changes: tuple[tuple[str, str], ...]) -> None:
     assert certified(DICT, *changes).applicability is not Applicability.SAFE
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (("            head_opt.zero_grad()\n", ""),),
+        (("            head_opt.zero_grad()\n", "        head_opt.zero_grad()\n"),),
+        (("                head_opt.step()\n", "            head_opt.step()\n"),),
+        (("                head_opt.step()\n", ""),),
+        ((FIRST, "max(num_targets, 1) / accum"),),
+        (("int((y != -100).sum())", "y.numel()"),),
+        ((" in window)", " in window[:1])"),),
+    ],
+)
+def test_a_wrong_repair_of_two_optimizers_is_not_safe(changes: tuple[tuple[str, str], ...]) -> None:
+    assert certified(TWO, *changes).applicability is not Applicability.SAFE
+
+
+def test_optimizers_that_step_on_other_microbatches_are_refused() -> None:
+    step = "            head_opt.step()\n"
+    text = TWO.replace(step, "").replace("            head_opt.zero_grad()\n", "")
+    text += "        if (i + 1) % (2 * accum) == 0:\n            head_opt.step()\n            head_opt.zero_grad()\n"
+    plan = planned(text)
+    assert isinstance(plan, Unrepairable)
+    assert plan.reason == "several optimizers take turns in this loop"
 
 
 @pytest.mark.parametrize(
