@@ -41,6 +41,24 @@ ROWS = (
     ),
 )
 
-CLASSES = (ClassRow(OPTIMIZER, role=Role.OPTIMIZER),)
+CLASSES = (
+    ClassRow(OPTIMIZER, role=Role.OPTIMIZER),
+    *(
+        ClassRow(f"fairseq.optim.{name}", bases=(OPTIMIZER,), role=Role.OPTIMIZER)
+        for name in (
+            "FairseqAdam",
+            "FP16Optimizer",
+            "adam.FairseqAdam",
+            "sgd.SGD",
+            "nag.FairseqNAG",
+            "adagrad.Adagrad",
+            "adadelta.Adadelta",
+            "adamax.FairseqAdamax",
+            "adafactor.FairseqAdafactor",
+            "fused_lamb.FairseqLAMB",
+            "fp16_optimizer.FP16Optimizer",
+        )
+    ),
+)
 
 RENAMES = (Rename("fairseq.optim.fairseq_optimizer", "fairseq.optim"),)

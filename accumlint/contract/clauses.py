@@ -513,7 +513,17 @@ def find_boundary(case: Case) -> ir.NodeId | None:
             if guard.numeric and tests.get(guard.node) == {True, False}:
                 return guard.node
     inside = [node for node, answers in tests.items() if answers == {True, False} and node in case.trace.skips]
-    return inside[0] if inside else None
+    if inside or any(key == "driver" for _, _, key in case.trace.ends):
+        return inside[0] if inside else None
+    return next((node for window in case.stepped if (node := _one_call(window)) is not None), None)
+
+
+def _one_call(window: Window) -> ir.NodeId | None:
+    """The call that runs the backward of each microbatch and steps where its argument says so."""
+    if window.step is None:
+        return None
+    nodes = {event.node for event in window.backwards}
+    return window.step.node if nodes == {window.step.node} and window.size > 1 else None
 
 
 CHECKS = (check_weights, check_clips, check_steps, check_clears, check_clocks, check_sync, check_boundary)

@@ -52,6 +52,7 @@ class FileFacts:
     blocks: bool = False
     batch_norm: Evidence | None = None
     counted: Evidence | None = None  # targets that are not ignored are counted: why, if some can be
+    fillers: frozenset[str] = frozenset()  # functions and classes that fill something with -100
     drops_last: bool = False  # some loader of the file drops a short last batch, or is told whether to
 
 
@@ -93,7 +94,18 @@ def read_file_facts(module: Module) -> FileFacts:
         blocks = blocks or bool(_BLOCKS.search(word))
         if norm is None and re.fullmatch(r"(Sync)?BatchNorm(1d|2d|3d)?", word):
             norm = Evidence(word, node.node)
-    return FileFacts(padding, inputs, rows, blocks, None if frozen else norm, counted, drops)
+    fillers = _fillers(module, compared) if padding is not None else frozenset[str]()
+    return FileFacts(padding, inputs, rows, blocks, None if frozen else norm, counted, fillers, drops)
+
+
+def _fillers(module: Module, compared: set[int]) -> frozenset[str]:
+    """The functions and classes of a file that fill with -100 (and do not only compare with it)."""
+    return frozenset(
+        scope.name
+        for scope in walk(module.body)
+        if isinstance(scope, ir.Function | ir.Class)
+        if any(_word(node) == "-100" and node.node not in compared for node in walk(scope.body))
+    )
 
 
 def _is_false(value: ir.Expression) -> bool:
@@ -170,6 +182,8 @@ def _padded_by_loader(site: Site, trace: Trace, microbatches: tuple[int, ...], f
             continue
         if loader.counts_vary:
             return Evidence(f"{loader.collate} fills labels with the index that is not counted", loader.node)
+        if loader.collate in facts.fillers and site.count is not None:
+            return Evidence(f"{loader.collate} fills labels with -100", loader.node)
         shifted = site.count is not None or any(fact.name == "shifted" for fact in site.facts)
         if loader.counts_vary is None and shifted and _PADS.search(loader.collate):
             return Evidence(f"{loader.collate} pads the targets of a batch to their longest", loader.node)

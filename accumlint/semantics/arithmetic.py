@@ -56,6 +56,10 @@ STEPS_NAME = re.compile(r"accum|grad_?acc|update_?freq|micro_?(steps|batches)|nu
 """Names that people give to the number of accumulation steps; used last, after all that the code shows."""
 
 
+GRADIENTS = ("gradient", "scaled gradient")
+"""Kinds of values: the `.grad` of a parameter, and a copy of it times a number."""
+
+
 class Arithmetic(Base):
     """Operators on values."""
 
@@ -232,6 +236,9 @@ class Arithmetic(Base):
         if operator == "%" and isinstance(right, Opaque) and is_configured(right) and self.is_open(right) and counts:
             wants = (*wants, (right, "modulo"))
         kind = "mask" if operator in ("&", "|") and lineage else ""
+        kinds = [value.kind if isinstance(value, Opaque) else "" for value in (left, right)]
+        if (kinds[0] in GRADIENTS and operator in ("*", "/")) or (kinds[1] in GRADIENTS and operator == "*"):
+            kind = "" if kinds[0] in GRADIENTS and kinds[1] in GRADIENTS else "scaled gradient"
         gradient = gradient and not self.no_grad and operator not in ("&", "|", "^", "<<", ">>")
         path, facts = f"{path_of(left)} {operator} {path_of(right)}", facts_of(left) | facts_of(right)
         parts = (operator, (left, right))

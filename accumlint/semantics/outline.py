@@ -79,7 +79,7 @@ def _alternatives(value: ir.Expression) -> list[ir.Expression]:
     if isinstance(value, ir.Conditional):
         return [*_alternatives(value.body), *_alternatives(value.orelse)]
     if isinstance(value, ir.Call):
-        return [value.arguments[0].value] if value.arguments else []
+        return _alternatives(value.arguments[0].value) if value.arguments else []
     return [value]
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from accumlint.apis.language import Role
 from accumlint.reading import ir
-from accumlint.semantics.arithmetic import STEPS_NAME
+from accumlint.semantics.arithmetic import GRADIENTS, STEPS_NAME
 from accumlint.semantics.branches import Branches
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.machine import BreakLoop, ContinueLoop, Raised, Restart, ReturnFrom
@@ -170,14 +170,29 @@ class Statements(Branches):
         """`p.grad = None`, or `p.grad = p.grad / n`."""
         if value is None:
             self.clear_gradients(parameter, node)
-        elif isinstance(value, Opaque) and value.kind == "gradient" and value.parts is not None:
-            word, operands = value.parts
-            other = operands[1] if isinstance(operands[0], Opaque) and operands[0].kind == "gradient" else operands[0]
-            self.scale_gradient(parameter, word, other, node)
+        elif isinstance(value, Opaque) and value.kind == "scaled gradient":
+            self._set_scaled(parameter, value, node)
         elif isinstance(value, Opaque) and "zeros" in value.path:
             self.clear_gradients(parameter, node)
         elif not (isinstance(value, Opaque) and value.kind == "gradient"):
             self.trace.exempt = self.trace.exempt or "gradients are set by hand"
+
+    def _set_scaled(self, parameter: Opaque, value: Opaque, node: ir.NodeId) -> None:
+        """`p.grad = p.grad / a * b`: the factors of its own gradient, one after the other."""
+        factors: list[tuple[str, Value]] = []
+        while value.parts is not None:
+            word, (left, right) = value.parts
+            of_left = isinstance(left, Opaque) and left.kind in GRADIENTS
+            factors.append((word, right if of_left else left))
+            rest = left if of_left else right
+            if not isinstance(rest, Opaque):
+                break
+            value = rest
+        if value.path != f"{parameter.path}.grad":
+            self.trace.exempt = self.trace.exempt or "gradients are set by hand"
+            return
+        for word, by in reversed(factors):
+            self.scale_gradient(parameter, word, by, node)
 
     def exec_delete(self, node: ir.Delete, frame: Frame) -> None:
         for target in node.targets:

@@ -143,7 +143,7 @@ class Opaque:
     node: ir.NodeId = -1
     parts: tuple[str, tuple[Value, ...]] | None = None
     wants: tuple[tuple[Opaque, str], ...] = ()
-    kind: str = ""  # "mask", "parameter", "gradient", "condition", "shape", "last", "parts"
+    kind: str = ""  # "mask", "parameter", "gradient", "scaled gradient", "condition", "shape", "last", "parts"
     role: Role | None = None
     source: Object | None = None  # the parameters, optimizer or scaler that it belongs to
     depth: int = 0  # of nested `parts`

@@ -8,7 +8,7 @@ def train(model, optimizer, loader, args):
     for index, (inputs, labels) in enumerate(loader):
         loss = F.cross_entropy(model(inputs), labels, ignore_index=-1) / args.steps
         steps = (index + 1) % args.steps == 0
-        scale(loss, optimizer, parameters=model.parameters(), need_update=steps)  # expect: ACC101
+        scale(loss, optimizer, parameters=model.parameters(), need_update=steps)  # expect: ACC101, ACC304
         if steps:
             optimizer.zero_grad()
 
