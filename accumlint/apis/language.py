@@ -377,8 +377,9 @@ class Same:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """The call yields fresh random data (`torch.randint`, `randn_like`)."""
+    """The call yields fresh random data (`torch.randint`), as much of it as `like` holds (`randn_like`)."""
 
+    like: Operand | None = None
     when: tuple[Condition, ...] = ()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import zlib
 from dataclasses import dataclass, field
 
 from accumlint.repair.scope import Scope
@@ -35,6 +36,9 @@ FUNCTIONS = frozenset(
     | {f"torch.nn.functional.{name}" for name in (
         "log_softmax", "softmax", "logsigmoid", "sigmoid", "softplus", "relu", "one_hot", "normalize")}
 )  # fmt: skip
+DRAWS = frozenset(
+    {f"torch.{name}" for name in ("rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "normal")}
+)
 DTYPES = frozenset(
     {"torch.long", "torch.int64", "torch.int", "torch.bool", "torch.float", "torch.float32", "torch.float64"}
 )  # fmt: skip
@@ -303,6 +307,8 @@ class _Writer:
             if canonical in ("torch.gather", f"{FUNCTIONAL}one_hot"):
                 self._note_index(node.args[-1])
             return written
+        if canonical in DRAWS:
+            return self._drawn(node)
         if canonical and not _is_own(canonical):
             raise UnmodelledError(f"`{canonical}` is not replayed")
         if isinstance(node.func, ast.Name) and node.func.id == "sum" and (terms := self._summed(node)):
@@ -316,6 +322,14 @@ class _Writer:
         if isinstance(node.func, ast.Attribute):
             return self._method(node, node.func)
         return self.replay.leaf(ast.unparse(node))
+
+    def _drawn(self, node: ast.Call) -> str:
+        """Random data of the script: drawn here as any other data is. Two draws that are written alike are two."""
+        text = ast.unparse(node)
+        same = [n for n in ast.walk(self.replay.scope.body) if isinstance(n, ast.Call) and ast.unparse(n) == text]
+        if len(same) != 1:
+            raise UnmodelledError(f"`{text[:60]}` is drawn in several places")
+        return self.replay.leaf(f"drawn_{zlib.crc32(text.encode()):x}")
 
     def _summed(self, node: ast.Call) -> str:
         """`sum(losses.values())` of a dict that the script writes down."""

@@ -25,6 +25,7 @@ from accumlint.semantics.values import (
     Value,
     carries_gradient,
     facts_of,
+    lineage_of,
     path_of,
 )
 
@@ -40,6 +41,12 @@ class Effects(Iterators):
     def counts(self, effect: api.Counts, call: LibraryCall) -> Value:
         target = self.operand(effect.of, call)
         return self.size_of(target, f"{path_of(target)}.{call.row.call.rpartition('.')[2]}()")
+
+    def draw(self, effect: api.Draw, call: LibraryCall) -> Value:
+        lineage = self.arrival("random", rank=-1)
+        if effect.like is not None:
+            lineage |= lineage_of(self.operand(effect.like, call))
+        return Opaque(f"{call.row.call.rpartition('.')[2]}()", lineage, node=call.node)
 
     def world_size(self, effect: api.WorldSize, call: LibraryCall) -> Value:
         size = self.world()
@@ -220,9 +227,7 @@ HANDLERS: dict[type, _Handler] = {
     api.Detach: lambda machine, effect, call: machine.detached(machine.operand(effect.operand, call)),
     api.Same: Effects.same,
     api.Copy: Effects.copied,
-    api.Draw: lambda machine, effect, call: Opaque(
-        f"{call.row.call.rpartition('.')[2]}()", machine.arrival("random", rank=-1), node=call.node
-    ),
+    api.Draw: Effects.draw,
     api.Arithmetic: Effects.arithmetic,
     api.Clamp: Effects.clamp,
     api.Select: Effects.select,

@@ -505,4 +505,5 @@ NOT_DRIVEN: dict[str, str] = {
     "accelerate_two_terms": "as early_exit_two_terms, divided as in tests/end_to_end/test_accelerate.py",
     "encoder_and_head_optimizers": "two optimizers step together, which the driver reads as two windows",
     "distilled_and_labelled": "two counts",
+    "noise_prediction": "its targets are drawn anew in each run",
 }

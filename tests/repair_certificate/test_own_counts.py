@@ -1,5 +1,5 @@
-"""Terms with counts of their own, optimizers that step together: the planned repair is safe, and no wrong one beside
-it is, whatever its plan says."""
+"""Terms with counts of their own, optimizers that step together, targets that are drawn: the planned repair is safe,
+and no wrong one beside it is, whatever its plan says."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from accumlint.contract.judge import judge_regions
 from accumlint.reading.read import read_module
 from accumlint.repair.certificate import Applicability, Certificate
 from accumlint.repair.confirm import certify
-from accumlint.repair.plan import PRECOUNT, RepairPlan, Unrepairable, plan_all
+from accumlint.repair.plan import DEFERRED, PRECOUNT, RepairPlan, Unrepairable, plan_all
 from accumlint.repair.rewrite import apply_edits
 
 pytest.importorskip("torch")
 SHAPES = Path(__file__).parents[1] / "end_to_end" / "shapes"
 SPANS = (SHAPES / "span_start_and_end.py").read_text(encoding="utf-8")
+NOISE = (SHAPES / "noise_prediction.py").read_text(encoding="utf-8")
 TWO = (SHAPES / "encoder_and_head_optimizers.py").read_text(encoding="utf-8")
 DICT = (SHAPES / "loss_dict_summed.py").read_text(encoding="utf-8")
 
@@ -26,11 +27,11 @@ def planned(text: str) -> RepairPlan | Unrepairable:
     return plan_all(module, judge_regions(module))[0]
 
 
-def certified(text: str, *changes: tuple[str, str]) -> Certificate:
+def certified(text: str, *changes: tuple[str, str], strategy: str = PRECOUNT) -> Certificate:
     """The certificate of the planned repair with parts of its text replaced, beside the plan as it was."""
     plan = planned(text)
     assert isinstance(plan, RepairPlan), plan.reason
-    assert plan.strategy == PRECOUNT
+    assert plan.strategy == strategy
     new = apply_edits(text, plan.edits)
     for old, other in changes:
         assert old in new, new
@@ -99,6 +100,29 @@ def test_a_wrong_repair_of_a_dict_of_losses_is_not_safe(changes: tuple[tuple[str
 )
 def test_a_wrong_repair_of_two_optimizers_is_not_safe(changes: tuple[tuple[str, str], ...]) -> None:
     assert certified(TWO, *changes).applicability is not Applicability.SAFE
+
+
+def test_targets_that_are_drawn_like_the_batch_are_counted_as_it_is() -> None:
+    assert certified(NOISE, strategy=DEFERRED).applicability is Applicability.SAFE
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (("noise.numel()", "noise.size(0)"),),
+        (("noise.numel()", "t.numel()"),),
+        (("num_targets = 0\n    for", "num_targets = 1\n    for"), ("            num_targets = 0\n", "")),
+        ((', reduction="sum"', ""),),
+    ],
+)
+def test_a_wrong_repair_of_drawn_targets_is_not_safe(changes: tuple[tuple[str, str], ...]) -> None:
+    assert certified(NOISE, *changes, strategy=DEFERRED).applicability is not Applicability.SAFE
+
+
+def test_two_draws_that_are_written_alike_are_two() -> None:
+    text = NOISE.replace("unet(noisy, t), noise)", "unet(noisy, t) - torch.randn_like(images), noise)")
+    found = certified(text, strategy=DEFERRED)
+    assert "`torch.randn_like(images)` is drawn in several places" in "; ".join(found.missing)
 
 
 def test_optimizers_that_step_on_other_microbatches_are_refused() -> None:

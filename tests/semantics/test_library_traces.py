@@ -255,6 +255,35 @@ TRACES = {
         backward LightningOptimizer@Lit k10: 1/2*mean1[10]
         """,
     ),
+    "random data that are drawn like a batch": (
+        inside,
+        """
+        total = 0
+        for i, (x, y) in enumerate(loader):
+            noise = torch.randn_like(x)
+            total += noise.numel()
+            F.mse_loss(net(x + noise), noise, reduction="sum").backward()
+            if (i + 1) % 2 == 0:
+                for p in net.parameters():
+                    p.grad.div_(total)
+                opt.step()
+                opt.zero_grad()
+                total = 0
+        """,
+        """
+        region train
+        steps 2 2
+        backward SGD k1-k2: 1*sum1[1] + 1*sum1[2]
+        scale SGD k2 /: (1/7, 1/60, 1/19, ?)*sum1[1] + (1/7, 1/60, 1/19, ?)*sum1[2]
+        step SGD k2
+        clear SGD k2
+        backward SGD k3-k4: 1*sum1[3] + 1*sum1[4]
+        scale SGD k4 /: (1/10, 1/36, 1/38, 1/14)*sum1[3] + (1/10, 1/36, 1/38, 1/14)*sum1[4]
+        step SGD k4
+        clear SGD k4
+        backward SGD k5: 1*sum1[5]
+        """,
+    ),
     "torchtune's number of ranks": (
         inside,
         """
