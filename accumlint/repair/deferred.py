@@ -324,11 +324,19 @@ def _gradient_divisors(window: Window) -> list[ir.Expression]:
             found.append(by.right)
         elif method == "div_" and by is not None:
             found.append(by)
+        elif isinstance(call, ir.Call) and len(fractions := _fractions(call)) == 1:  # `scale_grads(model, 1 / k)`
+            found.append(fractions[0].right)
         else:
             raise Unplannable("its gradients are divided by hand, in an unusual way")
     if any(not isinstance(each, ir.Name | ir.Attribute | ir.Constant) for each in found):
         raise Unplannable("its gradients are divided by hand, by no plain number")
     return found
+
+
+def _fractions(call: ir.Call) -> list[ir.Binary]:
+    """The arguments of a call that are one divided by something."""
+    values = [argument.value for argument in call.arguments if not argument.star]
+    return [v for v in values if isinstance(v, ir.Binary) and v.operator == "/" and _is_one(v.left)]
 
 
 def _is_one(node: ir.Expression) -> bool:

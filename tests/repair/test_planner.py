@@ -255,3 +255,13 @@ def test_the_last_batch_behind_a_progress_bar_is_that_of_its_loader() -> None:
     assert "or i + 1 == len(bar):" in repaired("from tqdm import tqdm\n" + shown)
     unknown = shown.replace("tqdm(loader)", "tqdm(stream())")
     assert "len(bar)" not in "".join(e.content for p in plans(unknown) if isinstance(p, RepairPlan) for e in p.edits)
+
+
+def test_a_count_takes_the_place_of_the_steps_in_a_call_that_scales_gradients() -> None:
+    scaled = f"scale_grads(model, 1 / accum)\n{' ' * 12}optimizer.step()"
+    text = LOOP.replace(" / accum\n", "\n").replace("optimizer.step()", scaled)
+    text = f"from torchtune.training import scale_grads\n{text}"
+    assert "scale_grads(model, 1 / max(num_targets, 1))\n" in repaired(text)
+    assert not reasons(text)
+    unusual = text.replace("1 / accum)", "accum**-1)")
+    assert set(reasons(unusual)) == {"its gradients are divided by hand, in an unusual way"}
