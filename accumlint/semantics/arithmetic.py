@@ -14,6 +14,7 @@ from accumlint.reading import ir
 from accumlint.semantics.base import Base
 from accumlint.semantics.machine import is_configured
 from accumlint.semantics.numbers import ONE, Num, combine, number
+from accumlint.semantics.similarity import SIMILARITY
 from accumlint.semantics.values import (
     NO_DATA,
     Canonical,
@@ -301,7 +302,8 @@ class Arithmetic(Base):
         if partial:
             return replace(value, path=path, node=node, kind=value.kind)
         if value.gradient:
-            site = Site(node, kind, value.lineage, value.modules, Count.ELEMENTS, "", value.facts, text=path)
+            separable = all(fact.name != SIMILARITY for fact in value.facts)
+            site = Site(node, kind, value.lineage, value.modules, Count.ELEMENTS, "", value.facts, separable, text=path)
             return Form(((site, ONE),), text=path)
         if kind == "sum" and value.lineage:
             return self.count_for(value.lineage, path)
