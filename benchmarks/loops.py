@@ -2,10 +2,10 @@
 
 Usage: python benchmarks/loops.py FOLDER... [--repeat N] [--slowest N] [--budget]
 
-Each file that can hold a training loop is parsed by libcst, lowered and interpreted (`accumlint.semantics.run`), as a
-check does it. "per loop" is the time of the whole analysis of a file divided by its training loops, "interpreter" the
-part of it that is not parsing. Times are of the processor, so that other work on the machine counts less. With --budget
-the exit code is 1 if the median is above 50 ms or a loop above 3 s.
+Each file that can hold a training loop is read, interpreted and judged (`accumlint.contract.judge`), with the files of
+its project that it follows, as a check does it. "per loop" is the time of the whole analysis of a file divided by its
+training loops, "interpreter" the part of it that is not parsing. Times are of the processor, so that other work on the
+machine counts less. With --budget the exit code is 1 if the median is above 50 ms or a loop above 3 s.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from accumlint.apis.registry import load
+from accumlint.contract.judge import judge_regions
 from accumlint.reading.prefilter import may_train
 from accumlint.reading.read import ReadError, read_module
-from accumlint.semantics.run import analyse
 
 MEDIAN_BUDGET = 0.050
 LARGEST_BUDGET = 3.0
@@ -65,7 +64,7 @@ def measure(path: Path, repeat: int) -> Timing | None:
     text = data.decode("utf-8", "replace")
     try:
         module = read_module(text, str(path))
-        loops = sum(result.region.node >= 0 for result in analyse(module, load()))
+        loops = sum(judged.result.region.node >= 0 for judged in judge_regions(module))
         if not loops:
             return None
         return Timing(
@@ -73,7 +72,7 @@ def measure(path: Path, repeat: int) -> Timing | None:
             loops,
             best(lambda: ast.parse(text), repeat),
             best(lambda: read_module(text, str(path)), repeat),
-            best(lambda: analyse(read_module(text, str(path)), load()), repeat)
+            best(lambda: judge_regions(read_module(text, str(path))), repeat)
             - best(lambda: read_module(text, str(path)), repeat),
         )
     except (ReadError, SyntaxError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
@@ -26,23 +26,22 @@ _SPREAD_CLAUSES = {
 
 @dataclass(slots=True)
 class Case:
-    """One optimizer's windows on one path, for one or two numbers of steps."""
+    """One optimizer's windows on one path."""
 
-    trace: Trace
+    traces: Sequence[Trace]
     store: str
     facts: FileFacts
-    other: Trace | None = None
-    windows: list[Window] = field(default_factory=list)
-    other_windows: list[Window] = field(default_factory=list)
+    trace: Trace = field(init=False)
+    windows: list[Window] = field(init=False)
 
-    @classmethod
-    def of(cls, traces: list[Trace], store: str, facts: FileFacts) -> Case:
-        other = traces[1] if len(traces) > 1 and not traces[1].stopped else None
-        case = cls(traces[0], store, facts, other)
-        case.windows = _own_windows(traces[0], store)
-        if other is not None:
-            case.other_windows = _own_windows(other, store)
-        return case
+    def __post_init__(self) -> None:
+        self.trace = self.traces[0]
+        self.windows = _own_windows(self.trace, self.store)
+
+    @property
+    def other(self) -> Trace | None:
+        """The path with another number of steps; it is run when it is asked for."""
+        return self.traces[1] if len(self.traces) > 1 and not self.traces[1].stopped else None
 
     @property
     def stepped(self) -> list[Window]:
@@ -164,15 +163,19 @@ def _power_of_steps(case: Case, window: Window, weighting: Weighting) -> int | N
     weight = weighting.weight
     if weight is None:
         return None
-    if case.other is not None:
-        full = usual_size(case.other_windows, case.other.steps)
-        for other in case.other_windows:
+    power = literal_degree(abs(weight), window.size)
+    if power is not None and bool(power) == (case.trace.steps_text in weighting.unknowns):
+        return power  # 1 without K, or a bare power of K that was worked out from K: another K need not be tried
+    if (trace := case.other) is not None:
+        windows = _own_windows(trace, case.store)
+        full = usual_size(windows, trace.steps)
+        for other in windows:
             if other.step is None or other.crosses_end or other.size != full or full == window.size or full < 2:
                 continue
-            for candidate in weigh(case.other, other):
+            for candidate in weigh(trace, other):
                 if candidate.site.node == weighting.site.node and candidate.weight is not None:
                     return degree(weight, window.size, candidate.weight, other.size)
-    return literal_degree(abs(weight), window.size)
+    return power
 
 
 def _means_to_accumulate(case: Case, window: Window) -> bool:

@@ -24,6 +24,7 @@ _PADS = re.compile(r"pad(?!ding)", re.I)
 _FLAT = re.compile(r"\.(view|reshape|flatten|transpose|permute)\b|, 1:|\[\.\.\., 1:")
 
 
+_WORDED = frozenset({ir.Name, ir.Attribute, ir.Constant, ir.Unary})
 _SKIPPING = (Count.VALID_TARGETS, Count.WEIGHTED_TARGETS, None)
 
 
@@ -66,26 +67,31 @@ def read_file_facts(module: Module) -> FileFacts:
     built: set[str] = set()  # names of the library whose models hold BatchNorm
     counted: Evidence | None = None
     compared: set[int] = set()  # `labels != -100` counts targets: it fills none, and a repair may have written it
-    for node in walk(module.body):
-        if isinstance(node, ir.Compare) and node.operators == ("!=",):
-            compared |= {each.node for each in node.comparators}
-        if isinstance(node, ir.Import):
-            built |= {name for name, target in node.bindings if target.partition(".")[0] == LIBRARY}
-        elif isinstance(node, ir.Call):
+    seen: set[str] = set()
+    for node in module.nodes:
+        if isinstance(node, ir.Call):
             drops = drops or any(each.keyword == "drop_last" and not _is_false(each.value) for each in node.arguments)
             if norm is None and built:
                 norm = _built_with_norm(node, built)
+            continue
+        if isinstance(node, ir.Compare):
+            compared |= {each.node for each in node.comparators} if node.operators == ("!=",) else set()
+        elif isinstance(node, ir.Import):
+            built |= {name for name, target in node.bindings if target.partition(".")[0] == LIBRARY}
         elif isinstance(node, ir.If):
             frozen = frozen or _freezes_norm(node)
         word = _word(node)
+        if word is None:
+            continue
         if node.node in compared:
-            if counted is None and word is not None and (word == "-100" or _PADDING.search(word)):
+            if counted is None and (word == "-100" or _PADDING.search(word)):
                 counted = Evidence("the code counts the targets that are not ignored", node.node)
             continue
+        if word in seen:  # what it says was noted at its first place
+            continue
+        seen.add(word)
         if word == "-100" and padding is None:
             padding = Evidence("labels are filled with -100", node.node)
-        if not isinstance(word, str):
-            continue
         if padding is None and _PADDING.search(word):
             padding = Evidence(f"the data is padded or masked ({word[:40]})", node.node)
         if inputs is None and _PADDED_INPUTS.search(word):
@@ -129,6 +135,8 @@ def _freezes_norm(node: ir.If) -> bool:
 
 
 def _word(node: object) -> str | None:
+    if type(node) not in _WORDED:
+        return None
     if isinstance(node, ir.Name):
         return node.id
     if isinstance(node, ir.Attribute):

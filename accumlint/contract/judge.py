@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from accumlint.apis.registry import load_for
@@ -45,7 +45,7 @@ def judge(result: Result, facts: FileFacts) -> tuple[list[Violation], Abstention
     """All violations of a region, without repetitions, and an abstention if it was not analysed."""
     if result.stopped:
         return [], Abstention(result.stopped, result.region.node)
-    trace = result.default[0]
+    trace = result.default.first
     if trace.exempt:
         return [], None
     if not any(event.kind == BACKWARD for event in trace.events):
@@ -54,8 +54,11 @@ def judge(result: Result, facts: FileFacts) -> tuple[list[Violation], Abstention
         return [], _without_step(result)
     found = list(_of_path(result.default, facts))
     for traces in result.flipped:
-        if traces and not any(t.stopped or t.exempt for t in traces):
-            found += [v for v in _of_path(traces, facts) if _may_flip(v, trace)]
+        if traces.first.stopped or traces.first.exempt:
+            continue
+        others = [v for v in _of_path(traces, facts) if _may_flip(v, trace)]
+        if not any(t.stopped or t.exempt for t in traces.known):
+            found += others
     return _unique([v for each in found if (v := bring_home(each, trace, result)) is not None]), None
 
 
@@ -106,9 +109,9 @@ def _may_flip(violation: Violation, default: Trace) -> bool:
     )
 
 
-def _of_path(traces: list[Trace], facts: FileFacts) -> Iterator[Violation]:
+def _of_path(traces: Sequence[Trace], facts: FileFacts) -> Iterator[Violation]:
     for store in dict.fromkeys(event.store for event in traces[0].events if event.kind == STEP):
-        case = Case.of(traces, store, facts)
+        case = Case(traces, store, facts)
         found = [violation for check in CHECKS for violation in check(case)]
         yield from found
         yield from check_model(case, found)

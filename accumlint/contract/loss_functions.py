@@ -76,7 +76,7 @@ def _mean(module: Module, function: ir.Function, registry: Registry) -> Evidence
     positional = [each.name for each in function.parameters if each.kind == "positional"]
     if len(positional) < 2:
         return None
-    program = Program(module, registry, Relevance.of(module.body))
+    program = Program(module, registry, Relevance.of(module.nodes))
     outputs = Opaque(positional[0], gradient=True)
     returned = run_method(program, None, function, {positional[0]: outputs}, data=positional[1])
     for site, _ in returned.terms if returned is not None else ():

@@ -242,7 +242,7 @@ def _judge(view: ClassView, function: ir.Function, how: str, file: _File) -> Vio
     body = file.module.body
     if not any(statement is view.definition for statement in body):  # in a function, or under an `if`
         body = (*body, view.definition)
-    program = Program(replace(file.module, body=body), file.registry, Relevance.of(body))
+    program = Program(replace(file.module, body=body), file.registry, Relevance.of(walk(body)))
     returned = run_method(program, view.definition, function, {"return_outputs": False}, data="inputs")
     if returned is None:
         return None

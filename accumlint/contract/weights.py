@@ -28,6 +28,7 @@ class Weighting:
     known: bool = True
     reduced: bool = False
     counted: bool = False  # the code itself divides by a count of the data
+    unknowns: frozenset[str] = frozenset()  # the names that the weight was worked out from
 
 
 def weigh(trace: Trace, window: Window) -> list[Weighting]:
@@ -77,12 +78,18 @@ def _weighting(trace: Trace, window: Window, terms: dict[int, tuple[Site, Num]])
     counted = any(name.startswith("n") and name[1:].isdigit() for name in unknowns)
     reduced = "all-reduced" in unknowns
     if targets == {1} or (len(present) > 1 and len(targets) == 1):  # of one microbatch, its mean is the full mean
-        return Weighting(site, "right", factor=targets.pop(), known=known, reduced=reduced, counted=counted)
+        return Weighting(
+            site, "right", factor=targets.pop(), known=known, reduced=reduced, counted=counted, unknowns=unknowns
+        )
     if len(means) == 1:
-        return Weighting(site, "equal", means.pop(), known=known, reduced=reduced, counted=counted)
+        return Weighting(site, "equal", means.pop(), known=known, reduced=reduced, counted=counted, unknowns=unknowns)
     if len(targets) == 1:
-        return Weighting(site, "right", factor=targets.pop(), known=known, reduced=reduced, counted=counted)
-    return Weighting(site, "shared" if shared else "other", known=known, reduced=reduced, counted=counted)
+        return Weighting(
+            site, "right", factor=targets.pop(), known=known, reduced=reduced, counted=counted, unknowns=unknowns
+        )
+    return Weighting(
+        site, "shared" if shared else "other", known=known, reduced=reduced, counted=counted, unknowns=unknowns
+    )
 
 
 def degree(first: Fraction, first_steps: int, second: Fraction, second_steps: int) -> int | None:

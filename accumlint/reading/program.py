@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # a run that checks nothing, as all is known, need not build the classes of the IR
@@ -46,3 +46,13 @@ class Module:
     name: str = ""
     lines: Sequence[str] = ()
     contracts: tuple[LossContract, ...] = ()  # of the configuration, for losses that the file does not show
+    _nodes: list[ir.Statement | ir.Expression] = field(default_factory=list, init=False, compare=False, repr=False)
+
+    @property
+    def nodes(self) -> list[ir.Statement | ir.Expression]:
+        """All statements and expressions of the file, ids ascending; they are walked once, whoever asks."""
+        if not self._nodes:
+            from accumlint.reading.walk import walk
+
+            self._nodes.extend(walk(self.body))
+        return self._nodes

@@ -99,6 +99,8 @@ class Project:
     _modules: dict[Path, Module | None] = field(default_factory=dict)
     _states: dict[Path, str] = field(default_factory=dict)
     _names: dict[str, tuple[frozenset[str], str]] = field(default_factory=dict)
+    _resolved: dict[str, Path | None] = field(default_factory=dict)  # files by the names they were found under
+    _importers: dict[str, Path] = field(default_factory=dict)
     _answers: dict[tuple[object, ...], tuple[object, Footprint]] = field(default_factory=dict)
     _followed: set[Path] = field(default_factory=set)
     _summaries: dict[tuple[str, object], object] = field(default_factory=dict)
@@ -156,7 +158,12 @@ class Project:
 
     def _place(self, target: str, importer: str) -> tuple[Path, str] | None:
         """The file that a dotted target is in, and the rest of the name, which is a name in it."""
-        return self._once(("place", target, importer), lambda: self._find_place(target, Path(importer).resolve()))
+        return self._once(("place", target, importer), lambda: self._find_place(target, self._resolve(importer)))
+
+    def _resolve(self, filename: str) -> Path:
+        if filename not in self._importers:
+            self._importers[filename] = Path(filename).resolve()
+        return self._importers[filename]
 
     def _find_place(self, target: str, base: Path) -> tuple[Path, str] | None:
         if not target.startswith(".") and not self._is_own(target.partition(".")[0], base):
@@ -241,9 +248,11 @@ class Project:
         if f"{parts[-1]}/" in names and "__init__.py" in self._names_in(package):
             candidates.append(os.path.join(package, "__init__.py"))
         for candidate in candidates:
-            resolved = Path(os.path.realpath(candidate))
-            if resolved.is_relative_to(self.root):
-                return resolved
+            if candidate not in self._resolved:
+                resolved = Path(os.path.realpath(candidate))
+                self._resolved[candidate] = resolved if resolved.is_relative_to(self.root) else None
+            if (found := self._resolved[candidate]) is not None:
+                return found
         return None
 
     def module(self, path: Path) -> Module | None:
@@ -298,9 +307,9 @@ class Project:
 
     def _names_in(self, folder: str) -> frozenset[str]:
         """The names of a folder below the root; another one is never looked into."""
-        if not Path(os.path.realpath(folder)).is_relative_to(self.root):
-            return frozenset()
         if folder not in self._names:
+            if not Path(os.path.realpath(folder)).is_relative_to(self.root):
+                return frozenset()
             names = names_in(folder)
             self._names[folder] = names, names_state(names)
         names, state = self._names[folder]

@@ -17,8 +17,7 @@ from accumlint.repair.certificate import Check, Measure
 from accumlint.repair.prove_weights import original_factors
 from accumlint.repair.rank_slices import execute_on_ranks
 from accumlint.repair.slices import LIMIT, Executed
-from accumlint.semantics.run import Result, analyse
-from accumlint.semantics.trace import Trace
+from accumlint.semantics.run import Path, Result, analyse
 
 _runners: dict[int, RankRunner] = {}  # by process: a forked one must not talk to its parent's
 
@@ -80,7 +79,7 @@ def _paired(module: Module, names: set[str]) -> dict[str, Result]:
     return {result.region.name: result for result in found if result.region.name in names}
 
 
-def averaged_path(result: Result) -> list[Trace]:
+def averaged_path(result: Result) -> Path:
     """The path on which something averages over ranks: the default one, or a flipped one; else the default one."""
     paths = [result.default, *result.flipped]
     return next((traces for traces in paths if any(trace.averages for trace in traces)), result.default)

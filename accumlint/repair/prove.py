@@ -83,7 +83,7 @@ def _original_of(result: Result, originals: Iterable[Result]) -> Result | None:
     return next((each for each in originals if each.region.name == result.region.name), None)
 
 
-def _paths(result: Result) -> Iterator[tuple[list[Trace], str]]:
+def _paths(result: Result) -> Iterator[tuple[Sequence[Trace], str]]:
     yield result.default, ""
     if result.whole:
         yield result.whole, "the data end with a window"
@@ -93,7 +93,7 @@ def _paths(result: Result) -> Iterator[tuple[list[Trace], str]]:
 
 
 def _prove_path(
-    traces: list[Trace],
+    traces: Sequence[Trace],
     condition: str,
     original: Result | None,
     expectation: Expectation,
@@ -289,7 +289,7 @@ def _same_kinds(trace: Trace, original: Trace) -> None:
             raise NotShownError("some windows are clipped and some are not")
 
 
-def _same_factors(traces: list[Trace], original: Result | None, expectation: Expectation) -> None:
+def _same_factors(traces: Sequence[Trace], original: Result | None, expectation: Expectation) -> None:
     """The weight of a target is exactly 1 / sum(n), or has the factor that the original gave to this term."""
     allowed = original_factors(original.default) if original is not None and not original.stopped else []
     read = [trace_factors(trace, expectation.equal, expectation.summed) for trace in traces]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator as operators
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,7 @@ from accumlint.apis.contracts import COUNT_OF
 from accumlint.apis.language import Count
 from accumlint.reading import ir
 from accumlint.semantics.base import Base
-from accumlint.semantics.machine import is_configured
+from accumlint.semantics.knowledge import STEPS_NAME, is_configured
 from accumlint.semantics.numbers import ONE, Num, combine, number
 from accumlint.semantics.similarity import SIMILARITY
 from accumlint.semantics.values import (
@@ -53,8 +52,6 @@ _LIBRARIES = frozenset({"torch", "numpy", "math", "sys", "os", "time", "random",
 LARGEST = 10**18
 """No whole number beyond this is followed: what is that large counts no microbatches and weighs no loss."""
 _ROOM = 4096
-STEPS_NAME = re.compile(r"accum|grad_?acc|update_?freq|micro_?(steps|batches)|num_?micro|gas\b|iters?_to_", re.I)
-"""Names that people give to the number of accumulation steps; used last, after all that the code shows."""
 
 
 GRADIENTS = ("gradient", "scaled gradient")
@@ -74,10 +71,11 @@ class Arithmetic(Base):
             if len(left.items) + len(right.items) > _ROOM:
                 return self.opaque("a long list", left, right, node=node)
             return Items(left.kind, left.items + right.items, left.key or right.key)
-        first, second = self.as_number(left), self.as_number(right)
+        first = self.number_for_now(left) if isinstance(left, Opaque) else self.as_number(left)
+        second = self.number_for_now(right) if isinstance(right, Opaque) else self.as_number(right)
         if operator in ("*", "/"):
             first, second = self._beside_count(left, first, second), self._beside_count(right, second, first)
-        meaningless = operator == "%" and isinstance(right, Opaque) and self.is_factor(right)
+        meaningless = operator == "%" and isinstance(right, Opaque) and self._is_to_be_learned(right)
         if first is not None and second is not None and not meaningless:
             result = combine(operator, first, second)
             if result is not None:
@@ -85,6 +83,14 @@ class Arithmetic(Base):
         if self._is_loss(left) or self._is_loss(right):
             return self._with_loss(operator, left, right, node)
         return self._unknown(operator, left, right, node)
+
+    def _is_to_be_learned(self, divisor: Opaque) -> bool:
+        """Whether a test of a counter shall tell what its divisor is, though it has a value already."""
+        if not self.is_supposed(divisor):
+            return self.is_factor(divisor)
+        for path in self.knowledge.supposed:
+            self.unanswered.setdefault(path, self.spent)
+        return True
 
     def _beside_count(self, value: Value, known: Num | None, other: Num | None) -> Num | None:
         """An unknown of the configuration that multiplies or divides a count: a constant, so that the count is kept."""
@@ -192,8 +198,10 @@ class Arithmetic(Base):
 
     def _factor(self, loss: Value, other: Value, *, divide: bool) -> Num | None:
         """The number that a loss is multiplied or divided by, learned if it is an unknown of the configuration."""
-        known = self.as_number(other)
+        known = self.number_for_now(other)
         if known is not None:
+            if divide:
+                self.confirm_steps(other)
             return known
         if isinstance(other, Form) and divide:
             return self._count_of_form(other)
@@ -204,7 +212,8 @@ class Arithmetic(Base):
                 return None
             if other.gradient:
                 return None
-            if STEPS_NAME.search(other.path) and not self.knowledge.steps_paths and divide:
+            named = divide and not self.knowledge.steps_paths and STEPS_NAME.search(other.path)
+            if named and not self.learns_here(other, self.spent):
                 self.learn_steps(other)
             return self.learn_factor(other)
         return None
@@ -233,7 +242,7 @@ class Arithmetic(Base):
             return Opaque("string")
         lineage, modules, gradient = derived((left, right))
         wants = tuple(w for v in (left, right) if isinstance(v, Opaque) for w in v.wants)
-        counts = self.as_number(left) is not None or (isinstance(left, Opaque) and "(" not in left.path)
+        counts = self.number_for_now(left) is not None or (isinstance(left, Opaque) and "(" not in left.path)
         if operator == "%" and isinstance(right, Opaque) and is_configured(right) and self.is_open(right) and counts:
             wants = (*wants, (right, "modulo"))
         kind = "mask" if operator in ("&", "|") and lineage else ""
@@ -379,4 +388,4 @@ def merge(first: Form, second: Form, operator: str = "+") -> Form:
     )
 
 
-__all__ = ["STEPS_NAME", "Arithmetic", "constant", "merge"]
+__all__ = ["Arithmetic", "constant", "merge"]

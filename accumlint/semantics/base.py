@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from accumlint.semantics.machine import MachineState
+from accumlint.semantics.learning import Learning
 
 if TYPE_CHECKING:
     from accumlint.apis.language import Effect, Row
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from accumlint.semantics.values import ClassValue, Context, LibraryCall, Object, Opaque, Value
 
 
-class Base(MachineState):
+class Base(Learning):
     """The state of a path with the interpreter's upper parts declared."""
 
     def evaluate(self, node: ir.Expression, frame: Frame) -> Value:

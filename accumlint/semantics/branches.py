@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from accumlint.reading import ir
-from accumlint.semantics.arithmetic import STEPS_NAME
+from accumlint.reading.walk import walk
 from accumlint.semantics.expressions import Expressions
 from accumlint.semantics.frames import Frame
-from accumlint.semantics.knowledge import Raised, Restart, Stopped
+from accumlint.semantics.knowledge import STEPS_NAME, Raised, Restart, Stopped
 from accumlint.semantics.relevance import ends_in, leaves_program
 from accumlint.semantics.trace import Guard
 from accumlint.semantics.values import (
@@ -23,8 +23,12 @@ class Branches(Expressions):
     """Executes `if` and `match`."""
 
     def exec_if(self, node: ir.If, frame: Frame) -> None:
+        begin = self.spent
         test = self.evaluate(node.test, frame)
         truth = self.truth(test)
+        if truth is None and isinstance(test, Opaque) and self._learns_from_test(test, node, begin):
+            test = self.evaluate(node.test, frame)
+            truth = self.truth(test)
         numeric = truth is not None and not isinstance(node.test, ir.Constant)
         is_open = truth is None
         guessed = is_open and not self.program.relevance.words(node.body)
@@ -61,6 +65,24 @@ class Branches(Expressions):
         self.knowledge.preferred[key] = not self.answers[key]
         raise Restart
 
+    def _learns_from_test(self, test: Opaque, node: ir.If, begin: int) -> bool:
+        """Learn the number of steps where nothing before the test rests on it: the test alone is evaluated again."""
+        wanted = [unknown for unknown, why in test.wants if self.is_open(unknown) and (why == "modulo" or self.loops)]
+        if not wanted or not self._decides(node) or not _is_plain(node.test):
+            return False
+        return self.learns_here(wanted[0], begin)
+
+    def _decides(self, node: ir.If) -> bool:
+        """Whether events hang on a test, or what other tests look at."""
+        relevance = self.program.relevance
+        body = relevance.block(node.body)
+        if relevance.words(node.body) or relevance.words(node.orelse):
+            return True
+        if any(isinstance(s, ir.Continue) for s in node.body):
+            return True
+        # with K known, an interval without events is one of logging
+        return not self.knowledge.steps_paths and not body.binds.isdisjoint(relevance.tested(node))
+
     def _note_missing(self, test: Value, node: ir.If, frame: Frame, *, truth: bool) -> None:
         """Remember which losses stay unbound because of a guess about the configuration."""
         taken, other = (node.body, node.orelse) if truth else (node.orelse, node.body)
@@ -90,10 +112,8 @@ class Branches(Expressions):
         relevance = self.program.relevance
         then, orelse = relevance.words(node.body), relevance.words(node.orelse)
         body = relevance.block(node.body)
-        if isinstance(test, Opaque) and test.wants:
-            skips = any(isinstance(s, ir.Continue) for s in node.body)
-            if then or orelse or skips or not body.binds.isdisjoint(relevance.tested(node)):
-                self.learn_from(test)
+        if isinstance(test, Opaque) and test.wants and self._decides(node):
+            self.learn_from(test)
         accumulates = means_accumulation(path_of(test))
         if accumulates is not None:
             return self.choose(test, node.node, relevant=False, default=accumulates)
@@ -124,7 +144,8 @@ class Branches(Expressions):
         found = {name: frame.find(name) for name in body.binds}
         touches_loss = any(f is not None and self._is_loss(f.names[name]) for name, f in found.items())
         if touches_loss:
-            return self.choose(test, node.node, relevant=not data, default=not data)
+            learns = not self.knowledge.steps_paths
+            return self.choose(test, node.node, relevant=not data, default=not data, learns=learns)
         unbound = any(f is None for f in found.values())
         overwrites = not data and "update" in body.called
         return self.choose(test, node.node, relevant=False, default=unbound or overwrites)
@@ -135,12 +156,14 @@ class Branches(Expressions):
             if self.is_open(unknown) and (why == "modulo" or self.loops):
                 self.learn_steps(unknown)
 
-    def choose(self, test: Value, node: ir.NodeId, *, relevant: bool, default: bool) -> bool:
+    def choose(self, test: Value, node: ir.NodeId, *, relevant: bool, default: bool, learns: bool = True) -> bool:
+        """The answer to an undecided test. If it is `relevant` its other answer has a path of its own, and if it
+        `learns` besides, the number of steps is learned from it."""
         if isinstance(test, Opaque):
-            if test.wants and relevant:
+            if test.wants and relevant and learns:
                 self.learn_from(test)
             if test.parts is not None and test.parts[0] == "not":
-                return not self.choose(test.parts[1][0], node, relevant=relevant, default=not default)
+                return not self.choose(test.parts[1][0], node, relevant=relevant, default=not default, learns=learns)
         return self.decide(path_of(test), default, node, data=bool(lineage_of(test)), may_flip=relevant)
 
     def exec_match(self, node: ir.Match, frame: Frame) -> None:
@@ -170,6 +193,16 @@ def _asked(test: Value) -> str:
     while isinstance(test, Opaque) and test.parts is not None and test.parts[0] == "not":
         test = test.parts[1][0]
     return path_of(test)
+
+
+def _is_plain(test: ir.Expression) -> bool:
+    """Whether a test can be evaluated twice: it calls nothing but `len`."""
+    for part in walk(test):
+        if isinstance(part, ir.Call) and not (isinstance(part.function, ir.Name) and part.function.id == "len"):
+            return False
+        if isinstance(part, ir.Walrus | ir.Await | ir.Yield | ir.Comprehension | ir.Lambda):
+            return False
+    return True
 
 
 _ONE_STEP = re.compile(r"(\S+) (==|<=|<|>|!=|>=) ([12])$")

@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 
 from accumlint.apis.language import NoGrad
 from accumlint.reading import ir
-from accumlint.semantics.arithmetic import LARGEST, STEPS_NAME
+from accumlint.semantics.arithmetic import LARGEST
 from accumlint.semantics.comparisons import Comparisons
 from accumlint.semantics.frames import Frame
+from accumlint.semantics.knowledge import STEPS_NAME
 from accumlint.semantics.machine import OUT_OF_STEPS, Stopped
 from accumlint.semantics.numbers import Num
 from accumlint.semantics.similarity import product_facts

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from accumlint.reading import ir
 from accumlint.reading.project import FOREIGN
-from accumlint.semantics.arithmetic import STEPS_NAME
 from accumlint.semantics.expressions import GeneratorLeft
 from accumlint.semantics.frames import Frame
+from accumlint.semantics.knowledge import STEPS_NAME
 from accumlint.semantics.loops import Loops
 from accumlint.semantics.machine import DEPTH_BUDGET, Raised, ReturnFrom
 from accumlint.semantics.values import (

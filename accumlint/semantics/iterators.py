@@ -120,6 +120,7 @@ class Iterators(Objects):
         if count is None and isinstance(stop, Opaque):
             self.learn_steps(stop)
             count = self.as_number(stop)
+        self.confirm_steps(stop)
         whole = count.as_int() if count is not None else None
         if whole is None:
             return inner
@@ -163,11 +164,11 @@ class Iterators(Objects):
 
     def _pieces(self, value: Value, number: Value, node: ir.NodeId) -> Value:
         """`batch.chunk(4)`: a tuple of so many parts, which become microbatches where a loop runs over them."""
-        if isinstance(number, Opaque) and lineage_of(value) and not carries_gradient(value):
-            self.learn_steps(number)
-        count = self.as_number(number)
+        count = self.number_for_now(number)
         whole = count.as_int() if count is not None else None
         parts = self._parts(value, f"{path_of(value)}.chunk({path_of(number)})", node)
+        if isinstance(number, Opaque) and lineage_of(value) and not carries_gradient(value):
+            self.pieces[self.key_of(parts)] = number
         if whole is not None and 0 < whole <= LOOP_BUDGET:
             self.cut_into[self.key_of(parts)] = whole
         return parts
@@ -179,6 +180,7 @@ class Iterators(Objects):
         inner = self.stream(value, node)
         if isinstance(size, Opaque) and self.as_number(size) is None:
             self.learn_steps(size)
+        self.confirm_steps(size)
         count = self.as_number(size)
         whole = (count.as_int() if count is not None else None) or self.knowledge.window
         self.streamed.add(inner.key)

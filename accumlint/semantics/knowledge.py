@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -33,6 +34,10 @@ DEPTH_BUDGET = 14
 LOOP_BUDGET = 300
 LARGEST_LITERAL = 128
 """The longest window that is run in full where the code writes its length down."""
+
+
+STEPS_NAME = re.compile(r"accum|grad_?acc|update_?freq|micro_?(steps|batches)|num_?micro|gas\b|iters?_to_", re.I)
+"""Names that people give to the number of accumulation steps; used last, after all that the code shows."""
 
 
 class Stopped(Exception):
@@ -74,14 +79,16 @@ class Knowledge:
     lengths: dict[str, int] = field(default_factory=dict)
     shortened: dict[str, None] = field(default_factory=dict)  # loops that were made shorter after a run
     collecting: dict[str, None] = field(default_factory=dict)  # loops without whose full length nothing is reached
+    lengthened: int = 0  # how often loaders were made longer because nothing was reached
+    foreseen: dict[str, None] = field(default_factory=dict)  # unknown loops whose text was asked for their length
     tied: dict[str, str] = field(default_factory=dict)  # iterables that are zipped are as long as the first of them
     whole: bool = False  # the data shall end with a window
-    preferred: dict[str, bool] = field(
-        default_factory=dict
-    )  # conditions whose other answer leaves a name unbound, or raises
+    preferred: dict[str, bool] = field(default_factory=dict)  # conditions whose other answer unbinds a name, or raises
     again: bool = False  # an entry that makes one update is called twice: what it leaves shows in the second
     generic: int = 0
     factors: dict[str, None] = field(default_factory=dict)  # unknowns whose value has no meaning
+    supposed: dict[str, None] = field(default_factory=dict)  # unknowns that were given the value of K for their name
+    refused: dict[str, None] = field(default_factory=dict)  # names that were supposed to be K, and did not prove to be
     step_entries: dict[str, None] = field(default_factory=dict)  # regions that do one microbatch a call
     windows: dict[str, None] = field(default_factory=dict)  # unknown collections whose elements are microbatches
     optimizers: dict[str, frozenset[str]] = field(default_factory=dict)  # of late ones, by path: the modules they reach

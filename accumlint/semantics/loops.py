@@ -10,19 +10,16 @@ from itertools import islice
 
 from accumlint.reading import ir
 from accumlint.semantics.frames import Frame
+from accumlint.semantics.lengths import Lengths
 from accumlint.semantics.machine import (
     LOOP_BUDGET,
     BreakLoop,
     ContinueLoop,
     LoopState,
     Raised,
-    Restart,
     Stopped,
     is_configured,
-    wanted_length,
 )
-from accumlint.semantics.numbers import Num
-from accumlint.semantics.statements import Statements
 from accumlint.semantics.trace import Loader
 from accumlint.semantics.values import (
     Form,
@@ -40,8 +37,6 @@ from accumlint.semantics.values import (
 
 _ENDLESS = re.compile(r"cycle|infinite|endless|forever|\brepeat", re.I)
 _STREAM = re.compile(r"elements of \S*stream", re.I)
-FIRST_LENGTH = 3
-"""How many elements an unknown iterable has before it is known what the loop over it does."""
 
 
 @dataclass(slots=True)
@@ -54,47 +49,8 @@ class Iteration:
     is_data: bool = True
 
 
-class Loops(Statements):
+class Loops(Lengths):
     """Runs loops and makes iterators."""
-
-    # ------------------------------------------------------------------------------------------ lengths
-
-    def length_of_key(self, key: str, *, bounded: bool = True) -> int:
-        """How many elements an unknown iterable has in this run."""
-        key = self.knowledge.tied.get(key, key)
-        return self.cut_into.get(key) or self.knowledge.lengths.setdefault(key, FIRST_LENGTH)
-
-    def range_bounds(self, value: RangeValue) -> tuple[int, int, int] | None:
-        """The bounds of a range whose length is known."""
-        step = self.as_number(value.step)
-        whole_step = None if step is None else step.as_int()
-        start = self.as_number(value.start)
-        whole_start = start.as_int() if start is not None else 0 if isinstance(value.start, Opaque) else None
-        if whole_step is None or whole_step == 0 or whole_start is None:
-            return None
-        stop = self._range_stop(value.stop)
-        return None if stop is None else (whole_start, stop, whole_step)
-
-    def _range_stop(self, stop: Value) -> int | None:
-        known = None if self.is_factor(stop) else self.as_number(stop)
-        if known is None and isinstance(stop, Opaque):
-            known = self._factored(stop)
-        if known is None:
-            return None
-        if not known.is_constant:
-            return None
-        whole = known.as_int()
-        return whole if whole is not None else int(known.constant)
-
-    def _factored(self, stop: Opaque) -> Num | None:
-        """`updates * accum` with a known accum: the unknown factor is the number of windows."""
-        if stop.parts is None or stop.parts[0] != "*":
-            return None
-        open_parts = [p for p in stop.parts[1] if isinstance(p, Opaque) and self.as_number(p) is None]
-        if len(open_parts) != 1 or not is_configured(open_parts[0]):
-            return None
-        self.knowledge.numbers.setdefault(open_parts[0].path, Fraction(2))
-        return self.as_number(stop)
 
     # ---------------------------------------------------------------------------------------- iterables
 
@@ -136,6 +92,8 @@ class Loops(Statements):
             if len(numbers) > LOOP_BUDGET:
                 numbers = numbers[: 4 * self.knowledge.window]
             exact = not isinstance(value.stop, Opaque)
+            if isinstance(value.stop, Opaque) and self.is_supposed(value.stop):
+                self.range_stops[key] = value.stop
             return Iteration(iter(numbers), key, finite=exact)
         return Iteration(iter(self.unknown_range(value)), key, finite=False)
 
@@ -214,11 +172,6 @@ class Loops(Statements):
                 held = self.call(replace(member, bound=data, is_bound=True), self.no_arguments(), node, None)
         return type(held) is int and held > 0 and held % size == 0
 
-    def key_of(self, value: Value) -> str:
-        if isinstance(value, Object):
-            return f"{value.canonical or 'object'}@{value.path}"
-        return f"elements of {path_of(value)}"
-
     def _arrivals(
         self, value: Value, key: str, around: tuple[tuple[ir.NodeId, int], ...] | None, *, endless: bool
     ) -> Iterator[Value]:
@@ -294,6 +247,7 @@ class Loops(Statements):
         value = self.evaluate(node.iterable, frame)
         if isinstance(value, Opaque) and isinstance(node.target, ir.Display) and len(node.target.elements) == 2:
             value = self.wrapped.get(value.path, value)  # `for i, batch in Progress(enumerate(loader))`
+        self.foresee_length(value, node)
         plan = self.iteration(value, node.node)
         if isinstance(value, Stream) and not value.finite and value.length is None:
             plan = self._left_by_test(plan, node.node)
@@ -316,26 +270,11 @@ class Loops(Statements):
                     break
         finally:
             self.loops.pop()
-        self._learn_early(state)
+        self.learn_early(state)
         if not broke:
             if plan.finite and plan.is_data:
                 self.trace.ends.append((len(self.trace.events), node.node, plan.key))
             self.execute(node.orelse, frame)
-
-    def _learn_early(self, ended: LoopState) -> None:
-        """Once an unknown loop has shown that it trains, a run whose loops have other lengths need not be ended."""
-        use = self.uses.get(ended.key)
-        if use is None or not (use.any_backward and use.any_step) or not self.loops or self.setting_up:
-            return
-        lengths, changed = self.knowledge.lengths, False
-        for loop in (ended, *self.loops):
-            use = self.uses.get(loop.key)
-            if use is not None and lengths.get(loop.key) == FIRST_LENGTH:
-                wanted = wanted_length(loop.key, use, self.knowledge, brings=self.brings_microbatches(loop.key))
-                changed |= wanted not in (None, FIRST_LENGTH)
-                lengths[loop.key] = wanted or FIRST_LENGTH
-        if changed:
-            raise Restart
 
     def _left_by_test(self, plan: Iteration, node: ir.NodeId) -> Iteration:
         """An endless iterator: a loop over it is one that a test inside ends, as `while True` is."""
@@ -377,6 +316,8 @@ class Loops(Statements):
             return truth
         if isinstance(test, Opaque) and test.wants:  # `while micro < accum`: a range of as many
             self.range_stops[state.key] = test.wants[0][0]
+        if state.key not in self.knowledge.lengths and not self.setting_up:
+            self.knowledge.lengths[state.key] = self.foreseen_length(state.key, node.body)
         limit = self.length_of_key(state.key)
         state.is_last = count == limit - 1
         return count < limit

@@ -154,6 +154,7 @@ class Losses(Operands):
         if known is None and isinstance(by, Opaque):
             self.learn_steps(by)
             known = self.as_number(by)
+        self.confirm_steps(by)
         if known is None or known.as_int() == 1:
             return form
         terms = tuple((site, combine("/", coefficient, known) or coefficient) for site, coefficient in form.terms)

@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from accumlint.reading import ir
 from accumlint.reading.project import FOREIGN
 from accumlint.semantics.frames import Frame
-from accumlint.semantics.numbers import POINTS, Num, combine, number
-from accumlint.semantics.points import count_of, generic_value
+from accumlint.semantics.numbers import POINTS, Num, number
+from accumlint.semantics.points import count_of
 from accumlint.semantics.trace import Decision, Event, Guard, Snapshot, Trace
 from accumlint.semantics.values import (
     Atom,
@@ -40,6 +39,7 @@ from accumlint.semantics.knowledge import (
     EVENT_BUDGET,
     LOOP_BUDGET,
     STEP_BUDGET,
+    STEPS_NAME,
     BreakLoop,
     ContinueLoop,
     Knowledge,
@@ -101,6 +101,7 @@ class MachineState:
         self.fork = False  # whether the side that is not taken next holds a backward of its own
         self.streamed: set[str] = set()
         self.cut_into: dict[str, int] = {}  # the number of parts of data that was cut, by the key of its length
+        self.pieces: dict[str, Opaque] = {}  # the same where the number is not known
         self.model_classes: dict[str, str] = {}  # the library class of a model, also after it was wrapped
         self.filled: set[str] = set()  # data whose selected elements were overwritten (`labels[pad] = -100`)
         self.sync_node: ir.NodeId = -1
@@ -108,6 +109,8 @@ class MachineState:
         self.called: set[str] = set()  # unknown things that were called on data: models, and helpers of other files
         self.modes: dict[str, bool] = {}  # whether a module is in train mode, where the code says so
         self.wrapped: dict[str, Stream] = {}  # counted elements that were handed to something unknown, by its path
+        self.unanswered: dict[str, int] = {}  # unknowns whose number was asked for in vain: when first, in nodes
+        self.postponing = 0  # how many askers keep what they asked for
         self.made: dict[str, int] = {}  # how many things one place of the code has made
         for path, modules in knowledge.optimizers.items():
             self.stores[path] = Store(path, modules=modules)
@@ -158,84 +161,6 @@ class MachineState:
         """How many targets data holds, as an unknown number."""
         count = self.trace.counts[k] if (k := self.microbatch_of(lineage)) >= 0 else number(1)
         return Num(count.at, text or count.text, count.unknowns)
-
-    # ------------------------------------------------------------------------------------------ numbers
-
-    def as_number(self, value: Value) -> Num | None:
-        """The number that a value is, if it is one in this run."""
-        if isinstance(value, Opaque):
-            known = self.knowledge.numbers.get(value.path)
-            if known is not None and is_configured(value):
-                return number(known, value.path, frozenset({value.path}))
-            return None if value.parts is None else self._work_out(value)
-        if isinstance(value, Num):
-            return value
-        if isinstance(value, int):
-            return number(value)
-        if isinstance(value, float):
-            return number(value) if value == value and abs(value) != float("inf") else None
-        return None
-
-    def _work_out(self, value: Opaque) -> Num | None:
-        if value.parts is None or value.parts[0] in ("and", "or", "not", "compare", "format"):
-            return None
-        operator, operands = value.parts
-        numbers = [self.as_number(operand) for operand in operands]
-        if any(n is None for n in numbers):
-            return None
-        known = [n for n in numbers if n is not None]
-        if operator == "int":
-            return known[0] if known[0].as_int() is not None else combine("//", known[0], number(1))
-        result = known[0]
-        for other in known[1:]:
-            combined = combine(operator, result, other)
-            if combined is None:
-                return None
-            result = combined
-        return result
-
-    def learn_steps(self, unknown: Opaque) -> None:
-        """Take an unknown for the number of accumulation steps, and run again."""
-        leaf = self._leaf(unknown)
-        known = leaf.path in self.knowledge.numbers and leaf.path not in self.knowledge.factors
-        if known or not is_configured(leaf) or self.setting_up:
-            return
-        self.knowledge.factors.pop(leaf.path, None)
-        self.knowledge.numbers[leaf.path] = Fraction(self.knowledge.steps)
-        self.knowledge.steps_paths[leaf.path] = None
-        raise Restart
-
-    def _leaf(self, unknown: Opaque) -> Opaque:
-        if unknown.parts is not None and unknown.parts[0] in ("max", "min", "int", "*", "-", "+"):
-            open_parts = [p for p in unknown.parts[1] if isinstance(p, Opaque) and self.is_open(p)]
-            if len(open_parts) == 1:
-                return self._leaf(open_parts[0])
-        return unknown
-
-    def is_open(self, value: Value) -> bool:
-        """Whether a value is no number yet, or only has a value without a meaning."""
-        return self.as_number(value) is None or self.is_factor(value)
-
-    def is_factor(self, value: Value) -> bool:
-        """Whether an unknown was given a value without a meaning, or was computed from one."""
-        if not isinstance(value, (Opaque, Num)):
-            return False
-        if isinstance(value, Num):
-            return not self.knowledge.factors.keys().isdisjoint(value.unknowns)
-        if value.path in self.knowledge.factors:
-            return True
-        return value.parts is not None and any(self.is_factor(part) for part in value.parts[1])
-
-    def learn_factor(self, unknown: Opaque) -> Num:
-        """Give an unknown that multiplies or divides a loss a value without a meaning."""
-        known = self.as_number(unknown)
-        if known is not None:
-            return known
-        if unknown.path not in self.knowledge.numbers:
-            self.knowledge.numbers[unknown.path] = generic_value(self.knowledge.generic)
-            self.knowledge.factors[unknown.path] = None
-            self.knowledge.generic += 1
-        return number(self.knowledge.numbers[unknown.path], unknown.path, frozenset({unknown.path}))
 
     # ------------------------------------------------------------------------------------------- events
 
@@ -365,6 +290,8 @@ class MachineState:
 
     def _raise_basis(self, key: str, *, may_flip: bool, fork: bool) -> None:
         """A condition that was first asked where nothing hung on it, and now where something does."""
+        if not (may_flip or fork):
+            return
         for place, known in enumerate(self.trace.decisions):
             if known.key == key and known.basis != "flipped":
                 basis = "default" if may_flip else known.basis
@@ -401,6 +328,7 @@ def _is_instance(value: Value) -> bool:
 __all__ = [
     "DEPTH_BUDGET",
     "LOOP_BUDGET",
+    "STEPS_NAME",
     "STEP_BUDGET",
     "BreakLoop",
     "ContinueLoop",

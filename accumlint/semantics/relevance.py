@@ -37,20 +37,20 @@ class Relevance:
     _kept: list[object] = field(default_factory=list)  # blocks whose identity is a key stay alive
 
     @classmethod
-    def of(cls, body: Iterable[ir.Statement]) -> Relevance:
+    def of(cls, nodes: Iterable[ir.Statement | ir.Expression]) -> Relevance:
+        """What the nodes of a file say, all of them in order (`Module.nodes`)."""
         functions: dict[str, list[ir.Function]] = {}
         keywords: set[str] = set()
         losses: set[str] = set()
-        for statement in body:
-            for node in walk(statement):
-                if isinstance(node, ir.Function):
-                    functions.setdefault(node.name, []).append(node)
-                elif isinstance(node, ir.Call):
-                    keywords |= {argument.keyword for argument in node.arguments if argument.keyword}
-                    if called_name(node) in BACKWARDS:
-                        values = [node.function.value] if isinstance(node.function, ir.Attribute) else []
-                        values += [argument.value for argument in node.arguments]
-                        losses |= {part.id for value in values for part in walk(value) if isinstance(part, ir.Name)}
+        for node in nodes:
+            if isinstance(node, ir.Call):
+                keywords |= {argument.keyword for argument in node.arguments if argument.keyword}
+                if called_name(node) in BACKWARDS:
+                    values = [node.function.value] if isinstance(node.function, ir.Attribute) else []
+                    values += [argument.value for argument in node.arguments]
+                    losses |= {part.id for value in values for part in walk(value) if isinstance(part, ir.Name)}
+            elif isinstance(node, ir.Function):
+                functions.setdefault(node.name, []).append(node)
         return cls(functions, keywords, losses)
 
     def extend(self, body: tuple[ir.Statement, ...], functions: Iterable[ir.Function] | None = None) -> None:

@@ -6,9 +6,11 @@ a helper is read with the arguments that its caller gives. Whatever a caller's r
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import overload
 
 from accumlint.apis.registry import Registry
 from accumlint.reading import ir
@@ -18,7 +20,7 @@ from accumlint.semantics.attributes import Machine
 from accumlint.semantics.check import check_trace
 from accumlint.semantics.drivers import start
 from accumlint.semantics.knowledge import LARGEST_LITERAL
-from accumlint.semantics.loops import FIRST_LENGTH
+from accumlint.semantics.lengths import FIRST_LENGTH
 from accumlint.semantics.machine import (
     BreakLoop,
     ContinueLoop,
@@ -37,27 +39,59 @@ from accumlint.semantics.relevance import Relevance
 from accumlint.semantics.trace import BACKWARD, STEP, Trace
 
 RESTARTS = 24
+LONG = (20, 70)
+"""How long loaders are made, one after the other, where nothing was reached with the usual lengths."""
 FLIPS = 6
 STEPS = (3, 2)
 """The numbers of accumulation steps that are tried where the code leaves it open."""
 
 
+class Path(Sequence[Trace]):
+    """The traces of one path, one for each value of K in `STEPS`; a single one if the code has its own K.
+
+    The first is there; the others are run when they are asked for: most rules look at the first alone.
+    """
+
+    def __init__(self, first: Trace, later: Callable[[], Trace | None] | None = None) -> None:
+        self.known = [first]
+        self._later = later
+
+    @property
+    def first(self) -> Trace:
+        return self.known[0]
+
+    def _all(self) -> list[Trace]:
+        later, self._later = self._later, None
+        if later is not None and (trace := later()) is not None:
+            self.known.append(trace)
+        return self.known
+
+    @overload
+    def __getitem__(self, index: int) -> Trace: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Trace]: ...
+    def __getitem__(self, index: int | slice) -> Trace | list[Trace]:
+        return self.known[0] if index == 0 else self._all()[index]
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
 @dataclass(slots=True)
 class Result:
-    """What running a region gave: one trace for each value of K on the default path, and the flipped paths.
+    """What running a region gave: the default path and the flipped ones.
 
-    `default` are the traces of the default path, for K in `STEPS` (one, if the code has its own K). For such code a
-    thorough run adds one of data that end with a window: `whole`.
+    For code with its own K, a thorough run adds a trace of data that end with a window: `whole`.
     """
 
     region: Region
-    default: list[Trace] = field(default_factory=list)
-    flipped: list[list[Trace]] = field(default_factory=list)
+    default: Path
+    flipped: list[Path] = field(default_factory=list)
     whole: list[Trace] = field(default_factory=list)
 
     @property
     def stopped(self) -> str:
-        return self.default[0].stopped if self.default else "nothing was run"
+        return self.default.first.stopped
 
 
 def analyse(
@@ -73,7 +107,7 @@ def analyse(
     With `paired`, neighbouring sample points are two ranks that count differently, and what is summed over the ranks
     is their sum; without, every rank counts the same, and their number is an unknown.
     """
-    program = Program(module, registry, Relevance.of(module.body), project=project, paired=paired)
+    program = Program(module, registry, Relevance.of(module.nodes), project=project, paired=paired)
     covered: set[ir.NodeId] = set()
     followed: set[ir.NodeId] = set()
     results: list[Result] = []
@@ -81,7 +115,7 @@ def analyse(
         if (region.backwards and region.backwards <= covered) or region.node in followed:
             continue
         result = run_region(program, region, thorough=thorough)
-        for trace in (*result.default, *(t for traces in result.flipped for t in traces)):
+        for trace in (*result.default.known, *(t for path in result.flipped for t in path.known)):
             if not trace.stopped:
                 covered |= trace.covered
                 followed |= trace.followed
@@ -90,29 +124,37 @@ def analyse(
 
 
 def _says_something(result: Result) -> bool:
-    return not result.stopped and any(event.kind == BACKWARD for event in result.default[0].events)
+    return not result.stopped and any(event.kind == BACKWARD for event in result.default.first.events)
 
 
 def run_region(program: Program, region: Region, *, thorough: bool = False) -> Result:
     """The default path of a region and its flips: where another backward lies, or (`thorough`) any event."""
-    result = Result(region)
-    settled: list[Knowledge] = []
-    knowledge = Knowledge(steps=STEPS[0], again=thorough)
-    for following in (*STEPS[1:], None):
-        machine, fixed = _settle(program, region, knowledge, {})
-        result.default.append(machine.trace)
-        settled.append(knowledge)
-        if fixed and thorough and not machine.trace.stopped:
-            result.whole.append(_settle(program, region, _with_whole_windows(machine), {})[0].trace)
-        if fixed or machine.trace.stopped or following is None:
-            break
-        knowledge = _with_steps(machine, following)
-    if not result.default[0].stopped:
-        forks = [d for d in result.default[0].decisions if d.basis == "default" and (thorough or d.fork)]
-        for decision in forks[:FLIPS]:
-            forced = {decision.key: not decision.answer}
-            starts = [deepcopy(known) for known in settled]
-            result.flipped.append([_settle(program, region, known, forced)[0].trace for known in starts])
+    first = Knowledge(steps=STEPS[0], again=thorough)
+    machine, fixed = _settle(program, region, first, {})
+    trace = machine.trace
+    second = None if fixed or trace.stopped else _with_steps(machine, STEPS[1])
+
+    def again() -> Trace | None:
+        return None if second is None else _settle(program, region, second, {})[0].trace
+
+    def flip(forced: dict[str, bool]) -> Path:
+        def flipped_again() -> Trace | None:
+            if second is None:
+                return None
+            len(result.default)  # what the default path learns about this K, the flipped one need not learn
+            return _settle(program, region, deepcopy(second), forced)[0].trace
+
+        return Path(_settle(program, region, deepcopy(first), forced)[0].trace, flipped_again)
+
+    result = Result(region, Path(trace, again))
+    if fixed and thorough and not trace.stopped:
+        result.whole.append(_settle(program, region, _with_whole_windows(machine), {})[0].trace)
+    if not trace.stopped:
+        forks = [d for d in trace.decisions if d.basis == "default" and (thorough or d.fork)]
+        result.flipped = [flip({decision.key: not decision.answer}) for decision in forks[:FLIPS]]
+    if thorough:
+        for path in (result.default, *result.flipped):
+            len(path)
     return result
 
 
@@ -126,6 +168,9 @@ def _settle(program: Program, region: Region, knowledge: Knowledge, forced: dict
             continue
         finally:
             program.budget -= machine.spent
+        if knowledge.supposed:
+            _refuse(knowledge)
+            continue
         if not machine.trace.stopped and _learn_lengths(machine):
             continue
         trace = machine.trace
@@ -140,6 +185,15 @@ def _settle(program: Program, region: Region, knowledge: Knowledge, forced: dict
     machine = Machine(program, knowledge, forced, region.name)
     machine.trace.stopped = "its configuration does not settle"
     return machine, True
+
+
+def _refuse(knowledge: Knowledge) -> None:
+    """What was supposed to be the number of steps, and did not prove to be, is a number that is not known."""
+    for path in knowledge.supposed:
+        knowledge.numbers.pop(path, None)
+        knowledge.factors.pop(path, None)
+    knowledge.refused |= knowledge.supposed
+    knowledge.supposed.clear()
 
 
 def _with_steps(machine: Machine, steps: int) -> Knowledge:
@@ -193,6 +247,8 @@ def _learn_lengths(machine: Machine) -> bool:
         changed = True
     if not machine.universe and not any(e.kind == BACKWARD for e in machine.trace.events):
         return changed or _keep_long(knowledge) or _lengthen(knowledge)
+    for key in machine.range_stops.keys() - knowledge.lengths.keys():
+        changed |= _learn_range(machine, key, machine.uses.get(key))
     for key in list(knowledge.lengths):
         changed |= _learn_range(machine, key, machine.uses.get(key))
         wanted = _length_for(machine, key, knowledge)
@@ -216,12 +272,16 @@ def _keep_long(knowledge: Knowledge) -> bool:
 
 def _lengthen(knowledge: Knowledge) -> bool:
     """Nothing was reached: loaders may have to be longer before a whole window fits (`len(loader) // 8 * 8`)."""
-    longer = {FIRST_LENGTH: 20, 20: 70}
     keys = [
-        key for key, length in knowledge.lengths.items() if length in longer and not key.startswith(("range", "while"))
+        key
+        for key, length in knowledge.lengths.items()
+        if FIRST_LENGTH <= length < LONG[-1] and not key.startswith(("range", "while"))
     ]
+    if knowledge.lengthened == len(LONG):
+        return False
+    knowledge.lengthened += 1
     for key in keys:
-        knowledge.lengths[key] = longer[knowledge.lengths[key]]
+        knowledge.lengths[key] = next(longer for longer in LONG if longer > knowledge.lengths[key])
     return bool(keys)
 
 

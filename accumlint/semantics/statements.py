@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 
 from accumlint.apis.language import Role
 from accumlint.reading import ir
-from accumlint.semantics.arithmetic import GRADIENTS, STEPS_NAME
+from accumlint.semantics.arithmetic import GRADIENTS
 from accumlint.semantics.branches import Branches
 from accumlint.semantics.frames import Frame
+from accumlint.semantics.knowledge import STEPS_NAME
 from accumlint.semantics.machine import BreakLoop, ContinueLoop, Raised, Restart, ReturnFrom
 from accumlint.semantics.values import (
     Canonical,

@@ -36,7 +36,7 @@ def chain(length: int, last: str) -> str:
 def run(text: str) -> tuple[Result, int]:
     """The result of `train`, and how many nodes all its runs took."""
     module = read_module(text, "train.py")
-    program = Program(module, load(), Relevance.of(module.body))
+    program = Program(module, load(), Relevance.of(module.nodes))
     region = next(region for region in find_regions(program) if region.name == "train")
     result = run_region(program, region)
     return result, FILE_BUDGET - program.budget
@@ -57,9 +57,9 @@ def test_a_long_chain_of_events_ends_with_the_budget() -> None:
 
 def test_a_long_chain_reaches_what_its_end_does() -> None:
     module = read_module(chain(3_000, "a.step()"), "train.py")
-    assert Relevance.of(module.body).reached_by("f0") == {"step"}
+    assert Relevance.of(module.nodes).reached_by("f0") == {"step"}
     circle = read_module("def a():\n    b()\ndef b():\n    c()\ndef c():\n    a()\n    x.backward()\n", "train.py")
-    assert {Relevance.of(circle.body).reached_by(name) for name in "abc"} == {frozenset({"backward"})}
+    assert {Relevance.of(circle.nodes).reached_by(name) for name in "abc"} == {frozenset({"backward"})}
 
 
 def test_a_function_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
