@@ -149,6 +149,8 @@ class _Reader:
                 return self.kinds.get(path, Kind.NOTHING) if path else self.kind(value)
             case ir.Call():
                 return self._call(expression)
+            case ir.Binary(operator="**", left=left) if self._is_error(left):
+                return Kind.ELEMENTS
             case ir.Binary(operator=operator, left=left, right=right):
                 before = self.kind(left)
                 kind = _combined(operator, before, self.kind(right), divisor=right)
@@ -171,6 +173,11 @@ class _Reader:
                 for child in children(expression):
                     found = _stronger(found, self.kind(child))  # type: ignore[arg-type]
                 return found
+
+    def _is_error(self, value: ir.Expression) -> bool:
+        """`values - labels`: raised to a power, it is the error of each target."""
+        sides = (value.left, value.right) if isinstance(value, ir.Binary) and value.operator == "-" else ()
+        return sum(map(self._holds_labels, sides)) == 1
 
     def _note(self, kind: Kind, before: Kind, node: ir.NodeId) -> None:
         """A division has just made a mean of a sum."""

@@ -28,9 +28,9 @@ def check_logged(case: Case) -> Iterator[Violation]:
 
 def _averaged_again(form: Form, steps: int) -> Division | None:
     """The division by the steps in an average over all microbatches so far: each of n means weighs 1 / (n * steps)."""
+    if not form.terms:
+        return None
     share = Fraction(1, len(form.terms) * steps)
-    if not form.terms or any(
-        site.reduction != "mean" or part.at != (share,) * len(part.at) for site, part in form.terms
-    ):
+    if any(site.reduction != "mean" or part.at != (share,) * len(part.at) for site, part in form.terms):
         return None
     return next((d for d in form.divisions if d.divisor.unknowns and d.divisor.as_int() == steps), None)

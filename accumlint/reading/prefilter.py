@@ -211,7 +211,10 @@ def _takes_labels(arguments: ast.arguments) -> bool:
 
 
 def _calls_bare_loss(function: ast.AST) -> bool:
-    """Is a loss called, and does no such call receive a `**mapping`? An auxiliary loss beside one that does is fine."""
+    """Is a loss called, and does no such call receive a `**mapping`? An auxiliary loss beside one that does is fine.
+
+    A difference to some power is a loss that is written out.
+    """
     found = False
     for node in ast.walk(function):
         match node:
@@ -221,4 +224,6 @@ def _calls_bare_loss(function: ast.AST) -> bool:
                     if any(each.arg is None for each in keywords):
                         return False
                     found = True
+            case ast.BinOp(op=ast.Pow(), left=ast.BinOp(op=ast.Sub())):
+                found = True
     return found
