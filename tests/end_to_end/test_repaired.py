@@ -56,7 +56,8 @@ def repair_texts(paths: Iterable[Path], folder: Path, trouble: list[str]) -> dic
     return {name: None if text == originals[name] else text for name, text in texts.items()}
 
 
-@pytest.fixture(scope="module")
+# of the session: the tests of a group may be interrupted by those of another module, which ends what a module shares
+@pytest.fixture(scope="session")
 def repaired(tmp_path_factory: pytest.TempPathFactory) -> Repaired:
     folder, trouble = tmp_path_factory.mktemp("repaired"), []
     texts = repair_texts([*FAULTY.values(), *RIGHT.values()], folder / "once", trouble)

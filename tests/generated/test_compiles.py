@@ -65,6 +65,7 @@ def repaired() -> dict[str, str]:
     return found
 
 
+@pytest.mark.xdist_group("compiles")  # the repairs are made once, in one worker
 @pytest.mark.parametrize("version", SUPPORTED, ids=lambda version: f"{version[0]}.{version[1]}")
 def test_repaired_programs_compile(version: tuple[int, int]) -> None:
     if version not in pythons():
