@@ -41,8 +41,11 @@ def work(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("arguments", [(), ("--require", "proved"), ("--strategy", "precount", "--unsafe-fixes")])
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize(
+    ("jobs", "arguments"),
+    [("1", ()), ("2", ("--require", "proved")), ("2", ("--strategy", "precount", "--unsafe-fixes"))],
+    ids=["one process", "proved", "precount"],
+)
 def test_the_same_as_fix(work: Path, arguments: tuple[str, ...], jobs: str) -> None:
     other = work / "other"
     shutil.copytree(work / "src", other)

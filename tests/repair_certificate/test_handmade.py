@@ -67,7 +67,6 @@ def test_separable_losses_are_confirmed(loss: str, helper: str) -> None:
 @pytest.mark.parametrize(
     ("loss", "helper"),
     [
-        ("z = F.normalize(model(x), dim=-1)\nsim = z @ z.T\nloss = (sim * mask).sum() / mask.sum()", ""),
         ("out = model(x)\nper = (out - out.mean(0)) ** 2\nloss = (per * mask).sum() / mask.sum()", ""),
         ("out = model(x)\nloss = (out - out.mean(0)).square().mean()", ""),
         ("out = model(x)\nper = (out / out.std() - y).abs()\nloss = (per * mask).sum() / mask.sum()", ""),
@@ -85,6 +84,14 @@ def test_coupled_or_unseen_losses_are_not(loss: str, helper: str) -> None:
     assert found.applicability is not Applicability.SAFE
     assert Check.LEAF_CHECKED not in found.discharged
     assert any(line.startswith("not leaf-checked: ") for line in found.missing)
+
+
+def test_a_loss_over_the_pairs_of_a_batch_is_not_weighed() -> None:
+    """No count makes it a sum over examples: it is ACC402's, where that is selected."""
+    loss = "z = F.normalize(model(x), dim=-1)\nsim = z @ z.T\nloss = (sim * mask).sum() / mask.sum()"
+    text = LOOP.format(loss=textwrap.indent(loss, " " * 8), helper="")
+    assert not accumlint.check_source(text, select=["ACC101", "ACC102", "ACC103"]).findings
+    assert [each.code for each in accumlint.check_source(text, select=["ACC402"]).findings] == ["ACC402"]
 
 
 def test_a_count_that_torch_refutes_is_only_displayed() -> None:
