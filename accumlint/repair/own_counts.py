@@ -12,12 +12,11 @@ from accumlint.reading.walk import dotted, walk
 from accumlint.repair.ahead import write_ahead
 from accumlint.repair.boundary import Window
 from accumlint.repair.collect import collect
-from accumlint.repair.counts import Leaf, family_of, find_constructor, read_leaf, summed_call
+from accumlint.repair.counts import Leaf, family_of, find_constructor, summed_call
 from accumlint.repair.names import Names
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
-from accumlint.repair.terms import OWN, Whole, read_whole
+from accumlint.repair.terms import Whole, read_leaves, read_whole, term_sites
 from accumlint.semantics.trace import Event
-from accumlint.semantics.values import Site
 
 
 def plan_own_counts(window: Window, event: Event, draft: Draft, names: Names) -> Leaf:
@@ -53,21 +52,8 @@ def plan_own_counts(window: Window, event: Event, draft: Draft, names: Names) ->
 
 def _leaves(window: Window, event: Event, names: Names) -> list[Leaf]:
     """The leaf of each term, in the order of the text, each with a sum."""
-    layout = window.layout
-    assert event.form is not None
-    sites: dict[int, Site] = {}
-    for site, _ in event.form.terms:
-        sites.setdefault(site.node, site)
-    leaves: list[Leaf] = []
-    for site in sorted(sites.values(), key=lambda s: s.node):
-        if site.hidden is not None or site.node not in layout.holder:
-            raise Unplannable(f"{OWN}, one of them out of sight")
-        if layout.function(layout.statement(site.node)) is not window.home_function:
-            raise Unplannable(f"{OWN}, one of them in a helper")
-        leaves.append(read_leaf(layout, site, names))
-    if any(leaf.setup for leaf in leaves):
-        raise Unplannable(f"{OWN}: a target is computed by a call")
-    _sum_shared_criteria(layout, leaves)
+    leaves = read_leaves(window, sorted(term_sites(event), key=lambda site: site.node), names)
+    _sum_shared_criteria(window.layout, leaves)
     for leaf in leaves:
         if not leaf.sum_text:
             raise Unplannable(f"`{leaf.mean_text}` has no sum of its own: its criterion is used elsewhere")

@@ -23,7 +23,7 @@ from accumlint.repair.motion import divide_by_window, divide_once, divide_too_li
 from accumlint.repair.names import Names
 from accumlint.repair.precount import FP16, plan_precount
 from accumlint.repair.rewrite import Draft, Layout, Unplannable
-from accumlint.repair.terms import OWN
+from accumlint.repair.terms import OWN, term_sites
 from accumlint.semantics.regions import Region
 from accumlint.semantics.trace import STEP
 from accumlint.semantics.values import Site
@@ -152,7 +152,7 @@ def candidates(
     counts = ""
     if strategy == AUTO and len({e.store for e in events if e.kind == STEP}) > 1:
         strategy = PRECOUNT  # the parameters of several optimizers may overlap: gradients are not divided one by one
-    several = any(len({site.node for site, _ in e.form.terms}) > 1 for e in events if e.form is not None)
+    several = any(len(term_sites(event)) > 1 for event in events)
     hazard = FP16 if scaled and strategy == DEFERRED else ""
     for weight in _recipes(clauses, layout, judged):
         for way in _ways(weight, scaled or (engine and "deepspeed" in layout.text), strategy, several):

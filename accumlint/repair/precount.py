@@ -13,7 +13,7 @@ from accumlint.repair.engines import engine_averaging, is_engine, plan_buffered
 from accumlint.repair.names import Names
 from accumlint.repair.own_counts import plan_own_counts
 from accumlint.repair.rewrite import Draft, Unplannable
-from accumlint.repair.terms import OWN
+from accumlint.repair.terms import OWN, term_sites
 from accumlint.semantics.trace import BACKWARD, SCALE
 
 FP16 = "raw loss sums can overflow fp16 under the GradScaler, which then skips steps until its scale has come down"
@@ -26,7 +26,7 @@ def plan_precount(window: Window, draft: Draft, names: Names) -> Leaf:
     engine = is_engine(window)
     event = next(e for e in window.events if e.kind == BACKWARD)
     averaging = engine_averaging(window) if engine else find_averaging(window, event)
-    if event.form is not None and len({site.node for site, _ in event.form.terms}) > 1:
+    if len(term_sites(event)) > 1:
         if engine or averaging is not None:
             raise Unplannable(f"{OWN}, on several ranks")
         return plan_own_counts(window, event, draft, names)

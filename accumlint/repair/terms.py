@@ -67,23 +67,33 @@ def plan_terms(
     return True
 
 
-def shared_leaf(window: Window, event: Event, names: Names) -> Leaf:
-    """The leaf of the first term, if every term has the same count; Unplannable with the first that has another."""
-    layout = window.layout
-    assert event.form is not None
+def term_sites(event: Event) -> list[Site]:
+    """Where the terms of what a backward propagates are computed, each once; none if its loss is not understood."""
     sites: dict[int, Site] = {}
-    for site, _ in event.form.terms:
+    for site, _ in event.form.terms if event.form is not None else ():
         sites.setdefault(site.node, site)
+    return list(sites.values())
+
+
+def read_leaves(window: Window, sites: list[Site], names: Names) -> list[Leaf]:
+    """The leaves of the terms of a loss; Unplannable where one of them cannot be reached or counted."""
+    layout = window.layout
     leaves: list[Leaf] = []
-    for site in sites.values():
+    for site in sites:
         if site.hidden is not None or site.node not in layout.holder:
             raise Unplannable(f"{OWN}, one of them out of sight")
         if layout.function(layout.statement(site.node)) is not window.home_function:
             raise Unplannable(f"{OWN}, one of them in a helper")
         leaves.append(read_leaf(layout, site, names))
-    first = leaves[0]
     if any(leaf.setup for leaf in leaves):
         raise Unplannable(f"{OWN}: a target is computed by a call")
+    return leaves
+
+
+def shared_leaf(window: Window, event: Event, names: Names) -> Leaf:
+    """The leaf of the first term, if every term has the same count; Unplannable with the first that has another."""
+    leaves = read_leaves(window, term_sites(event), names)
+    first = leaves[0]
     if other := next((leaf for leaf in leaves if leaf.count_text != first.count_text), None):
         raise Unplannable(f"{OWN}: `{first.count_text}` and `{other.count_text}`")
     if not all(leaf.finite for leaf in leaves):
