@@ -106,14 +106,14 @@ def table(found: Sequence[Counted]) -> str:
 
 def reasons(found: Iterable[Counted]) -> str:
     """How often each reason kept a repair from being safe; what names a place or a thing of one file counts as one."""
-    kept = collections.Counter(
-        (each.level, NAMED.sub("...", each.reason) or "no reason is given") for each in found if each.level != "safe"
-    )
-    codes: dict[tuple[str, str], set[str]] = {}
+    kept: dict[tuple[str, str], list[str]] = {}
     for each in found:
-        codes.setdefault((each.level, NAMED.sub("...", each.reason) or "no reason is given"), set()).add(each.code)
-    lines = [f"- {number} {key[0]} ({', '.join(sorted(codes[key]))}): {key[1]}" for key, number in kept.most_common()]
-    return "\n".join(lines)
+        if each.level != "safe":
+            kept.setdefault((each.level, NAMED.sub("...", each.reason) or "no reason is given"), []).append(each.code)
+    return "\n".join(
+        f"- {len(codes)} {level} ({', '.join(sorted(set(codes)))}): {reason}"
+        for (level, reason), codes in sorted(kept.items(), key=lambda item: -len(item[1]))
+    )
 
 
 def checked(paths: Sequence[str], ignore: str, jobs: int) -> list[Counted]:
