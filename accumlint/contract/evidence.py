@@ -74,8 +74,8 @@ def read_file_facts(module: Module) -> FileFacts:
             if norm is None and built:
                 norm = _built_with_norm(node, built)
             continue
-        if isinstance(node, ir.Compare):
-            compared |= {each.node for each in node.comparators} if node.operators == ("!=",) else set()
+        if isinstance(node, ir.Compare) and node.operators == ("!=",):
+            compared |= {each.node for each in node.comparators}
         elif isinstance(node, ir.Import):
             built |= {name for name, target in node.bindings if target.partition(".")[0] == LIBRARY}
         elif isinstance(node, ir.If):
@@ -108,7 +108,7 @@ def _fillers(module: Module, compared: set[int]) -> frozenset[str]:
     """The functions and classes of a file that fill with -100 (and do not only compare with it)."""
     return frozenset(
         scope.name
-        for scope in walk(module.body)
+        for scope in module.nodes
         if isinstance(scope, ir.Function | ir.Class)
         if any(_word(node) == "-100" and node.node not in compared for node in walk(scope.body))
     )

@@ -64,7 +64,7 @@ def judge(result: Result, facts: FileFacts) -> tuple[list[Violation], Abstention
 
 def _without_step(result: Result) -> Abstention:
     """Why nothing stepped: the last condition before a step that the code does not decide, if there is one."""
-    trace, reason = result.default[0], "no step of an optimizer was seen"
+    trace, reason = result.default.first, "no step of an optimizer was seen"
     guard = trace.untaken.get(STEP)
     if guard is None or guard >= FOREIGN:
         alone = trace.guessed or not any(event.loops for event in trace.events)

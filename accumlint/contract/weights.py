@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 from accumlint.contract.windows import Window, site_key
 from accumlint.semantics.numbers import POINTS, Num
@@ -77,19 +78,14 @@ def _weighting(trace: Trace, window: Window, terms: dict[int, tuple[Site, Num]])
     known = site.reduction in ("mean", "sum") or site.node in trace.means
     counted = any(name.startswith("n") and name[1:].isdigit() for name in unknowns)
     reduced = "all-reduced" in unknowns
+    weighting = partial(Weighting, site, known=known, reduced=reduced, counted=counted, unknowns=unknowns)
     if targets == {1} or (len(present) > 1 and len(targets) == 1):  # of one microbatch, its mean is the full mean
-        return Weighting(
-            site, "right", factor=targets.pop(), known=known, reduced=reduced, counted=counted, unknowns=unknowns
-        )
+        return weighting("right", factor=targets.pop())
     if len(means) == 1:
-        return Weighting(site, "equal", means.pop(), known=known, reduced=reduced, counted=counted, unknowns=unknowns)
+        return weighting("equal", means.pop())
     if len(targets) == 1:
-        return Weighting(
-            site, "right", factor=targets.pop(), known=known, reduced=reduced, counted=counted, unknowns=unknowns
-        )
-    return Weighting(
-        site, "shared" if shared else "other", known=known, reduced=reduced, counted=counted, unknowns=unknowns
-    )
+        return weighting("right", factor=targets.pop())
+    return weighting("shared" if shared else "other")
 
 
 def degree(first: Fraction, first_steps: int, second: Fraction, second_steps: int) -> int | None:

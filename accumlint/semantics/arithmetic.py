@@ -71,8 +71,7 @@ class Arithmetic(Base):
             if len(left.items) + len(right.items) > _ROOM:
                 return self.opaque("a long list", left, right, node=node)
             return Items(left.kind, left.items + right.items, left.key or right.key)
-        first = self.number_for_now(left) if isinstance(left, Opaque) else self.as_number(left)
-        second = self.number_for_now(right) if isinstance(right, Opaque) else self.as_number(right)
+        first, second = self.number_for_now(left), self.number_for_now(right)
         if operator in ("*", "/"):
             first, second = self._beside_count(left, first, second), self._beside_count(right, second, first)
         meaningless = operator == "%" and isinstance(right, Opaque) and self._is_to_be_learned(right)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from accumlint.reading import ir
 from accumlint.reading.walk import walk
@@ -67,10 +68,10 @@ class Branches(Expressions):
 
     def _learns_from_test(self, test: Opaque, node: ir.If, begin: int) -> bool:
         """Learn the number of steps where nothing before the test rests on it: the test alone is evaluated again."""
-        wanted = [unknown for unknown, why in test.wants if self.is_open(unknown) and (why == "modulo" or self.loops)]
-        if not wanted or not self._decides(node) or not _is_plain(node.test):
+        wanted = next(self._wanted(test), None)
+        if wanted is None or not self._decides(node) or not _is_plain(node.test):
             return False
-        return self.learns_here(wanted[0], begin)
+        return self.learns_here(wanted, begin)
 
     def _decides(self, node: ir.If) -> bool:
         """Whether events hang on a test, or what other tests look at."""
@@ -152,9 +153,12 @@ class Branches(Expressions):
 
     def learn_from(self, test: Opaque) -> None:
         """Learn the number of accumulation steps from a test that guards events."""
-        for unknown, why in test.wants:
-            if self.is_open(unknown) and (why == "modulo" or self.loops):
-                self.learn_steps(unknown)
+        for unknown in self._wanted(test):
+            self.learn_steps(unknown)
+
+    def _wanted(self, test: Opaque) -> Iterator[Opaque]:
+        """The unknowns that would decide a test and may be the number of steps."""
+        return (unknown for unknown, why in test.wants if self.is_open(unknown) and (why == "modulo" or self.loops))
 
     def choose(self, test: Value, node: ir.NodeId, *, relevant: bool, default: bool, learns: bool = True) -> bool:
         """The answer to an undecided test. If it is `relevant` its other answer has a path of its own, and if it

@@ -116,11 +116,7 @@ class Iterators(Objects):
 
     def _islice(self, value: Value, start: Value, stop: Value, node: ir.NodeId) -> Value:
         inner = self.stream(value, node)
-        count = self.as_number(stop)
-        if count is None and isinstance(stop, Opaque):
-            self.learn_steps(stop)
-            count = self.as_number(stop)
-        self.confirm_steps(stop)
+        count = self.steps_number(stop)
         whole = count.as_int() if count is not None else None
         if whole is None:
             return inner
@@ -178,10 +174,7 @@ class Iterators(Objects):
 
     def _batched(self, value: Value, size: Value, node: ir.NodeId) -> Value:
         inner = self.stream(value, node)
-        if isinstance(size, Opaque) and self.as_number(size) is None:
-            self.learn_steps(size)
-        self.confirm_steps(size)
-        count = self.as_number(size)
+        count = self.steps_number(size)
         whole = (count.as_int() if count is not None else None) or self.knowledge.window
         self.streamed.add(inner.key)
 

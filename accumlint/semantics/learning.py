@@ -85,6 +85,13 @@ class Learning(MachineState):
         if isinstance(value, Opaque) and self.is_supposed(value):
             self.learn_steps(value)
 
+    def steps_number(self, value: Value) -> Num | None:
+        """The number that a value is where it is used as a number of steps: learned if it is not known, and confirmed
+        if it was only supposed."""
+        if isinstance(value, Opaque) and (self.as_number(value) is None or self.is_supposed(value)):
+            self.learn_steps(value)
+        return self.as_number(value)
+
     def learns_here(self, unknown: Opaque, since: int) -> bool:
         """Take an unknown for the number of accumulation steps without running again: nobody asked for its value
         before the run had come to `since`, and what was worked out from it is unknown itself and asks it again."""
@@ -94,10 +101,15 @@ class Learning(MachineState):
             return False
         if self.unanswered.get(leaf.path, since) < since:
             return False
-        knowledge.supposed.pop(leaf.path, None)
-        knowledge.numbers[leaf.path] = Fraction(knowledge.steps)
-        knowledge.steps_paths[leaf.path] = None
+        self._take(leaf.path)
         return True
+
+    def _take(self, path: str) -> None:
+        """From now on an unknown is the number of accumulation steps, whatever it was taken for."""
+        self.knowledge.factors.pop(path, None)
+        self.knowledge.supposed.pop(path, None)
+        self.knowledge.numbers[path] = Fraction(self.knowledge.steps)
+        self.knowledge.steps_paths[path] = None
 
     def learn_steps(self, unknown: Opaque) -> None:
         """Take an unknown for the number of accumulation steps, and run again."""
@@ -107,10 +119,7 @@ class Learning(MachineState):
         meant = leaf.path not in self.knowledge.factors and leaf.path not in self.knowledge.supposed
         if (leaf.path in self.knowledge.numbers and meant) or not is_configured(leaf) or self.setting_up:
             return
-        self.knowledge.factors.pop(leaf.path, None)
-        self.knowledge.supposed.pop(leaf.path, None)
-        self.knowledge.numbers[leaf.path] = Fraction(self.knowledge.steps)
-        self.knowledge.steps_paths[leaf.path] = None
+        self._take(leaf.path)
         raise Restart
 
     def _leaf(self, unknown: Opaque) -> Opaque:
@@ -122,11 +131,7 @@ class Learning(MachineState):
 
     def is_open(self, value: Value) -> bool:
         """Whether a value is no number yet, or only has a value without a meaning."""
-        self.postponing += 1
-        try:
-            return self.as_number(value) is None or self.is_factor(value) or self.is_supposed(value)
-        finally:
-            self.postponing -= 1
+        return self.number_for_now(value) is None or self.is_factor(value) or self.is_supposed(value)
 
     def number_for_now(self, value: Value) -> Num | None:
         """The number that a value is, asked by one who keeps the value and asks again: nothing rests on the answer."""

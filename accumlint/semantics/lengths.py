@@ -17,7 +17,6 @@ from accumlint.semantics.values import Object, Opaque, RangeValue, Stream, Value
 FIRST_LENGTH = 3
 """How many elements an unknown iterable has before it is known what the loop over it does."""
 _LOADER = re.compile(r"loader", re.I)
-_BACKWARDS = frozenset(BACKWARDS)
 
 
 class Lengths(Statements):
@@ -74,7 +73,7 @@ class Lengths(Statements):
 
         What the run then shows corrects the length, as it does for other loops."""
         key = "" if self.setting_up else self._key_of_unknown(value)
-        trains = bool(key) and not _BACKWARDS.isdisjoint(self.program.relevance.words(node.body))
+        trains = bool(key) and not self.program.relevance.words(node.body).isdisjoint(BACKWARDS)
         number = self.pieces.get(key)
         if trains and number is not None:  # `batch.chunk(number)`: each part is a microbatch
             if not self.learns_here(number, self.spent):
@@ -93,10 +92,10 @@ class Lengths(Statements):
         """The length that an unknown loop will be given when it is known what happens in it, by its text."""
         relevance = self.program.relevance
         words = relevance.words(body)
-        if _BACKWARDS.isdisjoint(words) or "step" not in words:
+        if words.isdisjoint(BACKWARDS) or "step" not in words:
             return FIRST_LENGTH
         loops = [part for each in body for part in nodes_of(each) if isinstance(part, (ir.For, ir.While))]
-        inner = [loop for loop in loops if not _BACKWARDS.isdisjoint(relevance.words(loop.body))]
+        inner = [loop for loop in loops if not relevance.words(loop.body).isdisjoint(BACKWARDS)]
         use = LoopUse(direct_backward=not inner, any_backward=True, any_step=True)
         brings = bool(inner) and not key.startswith("range@") and _collects(body, inner)
         self.knowledge.lengths.setdefault(key, FIRST_LENGTH)

@@ -150,11 +150,7 @@ class Losses(Operands):
             gradient[key] = coefficient if present is None else combine("+", present, coefficient) or coefficient
 
     def _divided_by_framework(self, form: Form, by: Value, call: LibraryCall) -> Form:
-        known = self.as_number(by)
-        if known is None and isinstance(by, Opaque):
-            self.learn_steps(by)
-            known = self.as_number(by)
-        self.confirm_steps(by)
+        known = self.steps_number(by)
         if known is None or known.as_int() == 1:
             return form
         terms = tuple((site, combine("/", coefficient, known) or coefficient) for site, coefficient in form.terms)

@@ -39,7 +39,6 @@ from accumlint.semantics.knowledge import (
     EVENT_BUDGET,
     LOOP_BUDGET,
     STEP_BUDGET,
-    STEPS_NAME,
     BreakLoop,
     ContinueLoop,
     Knowledge,
@@ -328,7 +327,6 @@ def _is_instance(value: Value) -> bool:
 __all__ = [
     "DEPTH_BUDGET",
     "LOOP_BUDGET",
-    "STEPS_NAME",
     "STEP_BUDGET",
     "BreakLoop",
     "ContinueLoop",

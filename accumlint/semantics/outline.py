@@ -51,13 +51,12 @@ def outline_of(module: Module) -> Outline:
     imports: list[str] = []
     definitions: list[ir.Function] = []
     for node in module.nodes:
-        kind = type(node)
-        if kind is ir.Assign:
-            aliases += _aliases(node)  # type: ignore[arg-type]
-        elif kind is ir.Import:
-            imports += [target for _, target in node.bindings]  # type: ignore[union-attr]
-        elif kind is ir.Function:
-            definitions.append(node)  # type: ignore[arg-type]
+        if isinstance(node, ir.Assign):
+            aliases += _aliases(node)
+        elif isinstance(node, ir.Import):
+            imports += [target for _, target in node.bindings]
+        elif isinstance(node, ir.Function):
+            definitions.append(node)
     return Outline(
         tuple(_functions(module.body)),
         tuple(aliases),

@@ -60,7 +60,8 @@ class Path(Sequence[Trace]):
     def first(self) -> Trace:
         return self.known[0]
 
-    def _all(self) -> list[Trace]:
+    def all(self) -> list[Trace]:
+        """The traces for every K; what has not been run yet is run now."""
         later, self._later = self._later, None
         if later is not None and (trace := later()) is not None:
             self.known.append(trace)
@@ -71,10 +72,10 @@ class Path(Sequence[Trace]):
     @overload
     def __getitem__(self, index: slice) -> list[Trace]: ...
     def __getitem__(self, index: int | slice) -> Trace | list[Trace]:
-        return self.known[0] if index == 0 else self._all()[index]
+        return self.known[0] if index == 0 else self.all()[index]
 
     def __len__(self) -> int:
-        return len(self._all())
+        return len(self.all())
 
 
 @dataclass(slots=True)
@@ -141,7 +142,7 @@ def run_region(program: Program, region: Region, *, thorough: bool = False) -> R
         def flipped_again() -> Trace | None:
             if second is None:
                 return None
-            len(result.default)  # what the default path learns about this K, the flipped one need not learn
+            result.default.all()  # what the default path learns about this K, the flipped one need not learn
             return _settle(program, region, deepcopy(second), forced)[0].trace
 
         return Path(_settle(program, region, deepcopy(first), forced)[0].trace, flipped_again)
@@ -154,7 +155,7 @@ def run_region(program: Program, region: Region, *, thorough: bool = False) -> R
         result.flipped = [flip({decision.key: not decision.answer}) for decision in forks[:FLIPS]]
     if thorough:
         for path in (result.default, *result.flipped):
-            len(path)
+            path.all()
     return result
 
 
@@ -190,8 +191,7 @@ def _settle(program: Program, region: Region, knowledge: Knowledge, forced: dict
 def _refuse(knowledge: Knowledge) -> None:
     """What was supposed to be the number of steps, and did not prove to be, is a number that is not known."""
     for path in knowledge.supposed:
-        knowledge.numbers.pop(path, None)
-        knowledge.factors.pop(path, None)
+        del knowledge.numbers[path]
     knowledge.refused |= knowledge.supposed
     knowledge.supposed.clear()
 
