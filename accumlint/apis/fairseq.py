@@ -9,6 +9,7 @@ from accumlint.apis.language import (
     ClassRow,
     Clear,
     Clip,
+    Make,
     Receiver,
     Rename,
     Role,
@@ -18,9 +19,19 @@ from accumlint.apis.language import (
 )
 
 OPTIMIZER = "fairseq.optim.FairseqOptimizer"
+FP16 = "fairseq.optim.FP16Optimizer"
+MEMORY_FP16 = "fairseq.optim.MemoryEfficientFP16Optimizer"
 SOURCE = "fairseq 0.12.2, optim/fairseq_optimizer.py"
 
 ROWS = (
+    *(
+        Row(name, parameters, source, (Make(Role.OPTIMIZER, canonical=OPTIMIZER),))
+        for name, parameters, source in (
+            ("fairseq.optim.build_optimizer", "cfg, params, *args, **kwargs", "fairseq 0.12.2, registry.py"),
+            (f"{FP16}.build_optimizer", "cfg, params, **kwargs", "fairseq 0.12.2, optim/fp16_optimizer.py"),
+            (f"{MEMORY_FP16}.build_optimizer", "cfg, params, **kwargs", "fairseq 0.12.2, optim/fp16_optimizer.py"),
+        )
+    ),
     Row(f"{OPTIMIZER}.backward", "loss", SOURCE, (Backward(Arg("loss")),)),
     Row(f"{OPTIMIZER}.multiply_grads", "c", SOURCE, (ScaleGradients(Receiver(), by=Arg("c")),)),
     Row(
@@ -48,6 +59,7 @@ CLASSES = (
         for name in (
             "FairseqAdam",
             "FP16Optimizer",
+            "MemoryEfficientFP16Optimizer",
             "adam.FairseqAdam",
             "sgd.SGD",
             "nag.FairseqNAG",

@@ -24,6 +24,8 @@ _PADS = re.compile(r"pad(?!ding)", re.I)
 _FLAT = re.compile(r"\.(view|reshape|flatten|transpose|permute)\b|, 1:|\[\.\.\., 1:")
 
 
+_POSITIONS = re.compile(r"\.(transpose|permute|swapaxes|mT)\b\(?[^()]*$")
+"""Scores with their classes moved to the second place: there is a target a position."""
 _WORDED = frozenset({ir.Name, ir.Attribute, ir.Constant, ir.Unary})
 _SKIPPING = (Count.VALID_TARGETS, Count.WEIGHTED_TARGETS, None)
 
@@ -182,7 +184,8 @@ def judge_counts(
 
 def _padded_by_loader(site: Site, trace: Trace, microbatches: tuple[int, ...], facts: FileFacts) -> Evidence | None:
     """The collate function of the window's own loader: a library's that varies counts, or one named for padding."""
-    if not _is_token_level(site) or (facts.rows_only and site.reduction == "unknown"):
+    of_model = site.reduction == "unknown" and site.hidden is None and "(**" in site.text and ".loss" in site.text
+    if not (_is_token_level(site) or of_model) or (facts.rows_only and site.reduction == "unknown"):
         return None
     for key in _loaders(trace, microbatches):
         loader = trace.loaders.get(key)
@@ -190,7 +193,7 @@ def _padded_by_loader(site: Site, trace: Trace, microbatches: tuple[int, ...], f
             continue
         if loader.counts_vary:
             return Evidence(f"{loader.collate} fills labels with the index that is not counted", loader.node)
-        if loader.collate in facts.fillers and site.count is not None:
+        if loader.collate in facts.fillers and (site.count is not None or of_model):
             return Evidence(f"{loader.collate} fills labels with -100", loader.node)
         shifted = site.count is not None or any(fact.name == "shifted" for fact in site.facts)
         if loader.counts_vary is None and shifted and _PADS.search(loader.collate):
@@ -240,8 +243,8 @@ def _is_token_level(site: Site) -> bool:
         labelled = any(fact.name in ("labels", "labels argument") for fact in site.facts)
         return labelled or "label" in site.text or ".loss" in site.text or "[0]" in site.text
     if site.count in (Count.VALID_TARGETS, Count.WEIGHTED_TARGETS):
-        target = dict(site.arguments).get("target", "")
-        return bool(_FLAT.search(target))
+        given = dict(site.arguments)
+        return bool(_FLAT.search(given.get("target", "")) or _POSITIONS.search(given.get("input", "")))
     return False
 
 

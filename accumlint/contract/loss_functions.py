@@ -8,10 +8,11 @@ no rule.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from accumlint.apis.registry import Registry
 from accumlint.contract.classes import FileNames, configured_steps
-from accumlint.contract.trainers import METHOD, how_ignored, is_trainer, reads_own_division
+from accumlint.contract.trainers import METHOD, divides_by_own_count, how_ignored, is_trainer, reads_own_division
 from accumlint.contract.verdict import Clause, Evidence, Violation
 from accumlint.reading import ir
 from accumlint.reading.program import Module
@@ -22,6 +23,7 @@ from accumlint.semantics.returned import run_method
 from accumlint.semantics.values import Opaque
 
 ARGUMENT = "compute_loss_func"
+MODULE = "torch.nn.Module"
 FUNCTION = "function "
 """Begins the detail of these violations: what follows is how the count is ignored."""
 
@@ -30,14 +32,14 @@ def check_loss_functions(module: Module, registry: Registry) -> list[Violation]:
     """Every function of the file that a Trainer is given and that returns a mean without the count."""
     names = FileNames.of(module)
     found: dict[ir.NodeId, Violation] = {}
-    for call, given in _given(module):
-        function = names.functions.get(given)
-        if function is None or function.node in found or not _makes_trainer(call, names, registry):
+    for given in _given(module, names):
+        function = given.function
+        if function.node in found or not _makes_trainer(given.call, names, registry):
             continue
         how = how_ignored(function)
         if how in ("", "missing") or reads_own_division(function):
             continue
-        evidence = _mean(module, function, registry)
+        evidence = _mean(module, given, registry)
         if evidence is not None:
             found[function.node] = Violation(
                 Clause.IGNORED_ITEM_COUNT,
@@ -49,17 +51,44 @@ def check_loss_functions(module: Module, registry: Registry) -> list[Violation]:
     return list(found.values())
 
 
-def _given(module: Module) -> Iterator[tuple[ir.Call, str]]:
-    """Calls that hand a function over, and its name; `partial(name, ...)` is seen through."""
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A function that a call hands over: of the file, or the method that calling an instance of a class runs.
+
+    `bound` are the parameters that a `partial` has filled.
+    """
+
+    call: ir.Call
+    function: ir.Function
+    owner: ir.Class | None = None
+    bound: frozenset[str] = frozenset()
+
+
+def _given(module: Module, names: FileNames) -> Iterator[_Given]:
     for node in walk(module.body):
         for argument in node.arguments if isinstance(node, ir.Call) else ():
             if argument.keyword != ARGUMENT or not isinstance(node, ir.Call):
                 continue
-            value = argument.value
-            if isinstance(value, ir.Call) and value.arguments:  # the first argument of a partial
-                value = value.arguments[0].value
-            if isinstance(value, ir.Name):
-                yield node, value.id
+            found = _handed(node, argument.value, names)
+            if found is not None:
+                yield found
+
+
+def _handed(call: ir.Call, value: ir.Expression, names: FileNames) -> _Given | None:
+    if isinstance(value, ir.Name):
+        function = names.functions.get(value.id)
+        return None if function is None else _Given(call, function)
+    if not isinstance(value, ir.Call) or not isinstance(value.function, ir.Name | ir.Attribute):
+        return None
+    if isinstance(value.function, ir.Name) and (made := names.classes.get(value.function.id)) is not None:
+        view = names.view(made)
+        method = view.own_method("__call__") or (view.own_method("forward") if MODULE in view.outside else None)
+        return None if method is None else _Given(call, method, made)
+    first, *rest = (each.value for each in value.arguments if each.keyword is None) if value.arguments else (None,)
+    if rest or not isinstance(first, ir.Name) or first.id not in names.functions:
+        return None  # a partial that fills parameters by their place leaves the others a place earlier
+    bound = frozenset(each.keyword for each in value.arguments if each.keyword is not None)
+    return _Given(call, names.functions[first.id], bound=bound)
 
 
 def _makes_trainer(call: ir.Call, names: FileNames, registry: Registry) -> bool:
@@ -71,15 +100,21 @@ def _makes_trainer(call: ir.Call, names: FileNames, registry: Registry) -> bool:
     return name.startswith("transformers.") and name.endswith("Trainer")
 
 
-def _mean(module: Module, function: ir.Function, registry: Registry) -> Evidence | None:
-    """The mean that the function returns, if it is one that the tables know or that is written out."""
-    positional = [each.name for each in function.parameters if each.kind == "positional"]
+def _mean(module: Module, given: _Given, registry: Registry) -> Evidence | None:
+    """The mean that the function returns, if it is one that the tables know or that is written out.
+
+    What is divided by something besides, such as a number of steps, is left alone.
+    """
+    positional = [each.name for each in given.function.parameters if each.kind == "positional"]
+    positional = positional[1:] if given.owner is not None else positional
     if len(positional) < 2:
         return None
     program = Program(module, registry, Relevance.of(module.nodes))
-    outputs = Opaque(positional[0], gradient=True)
-    returned = run_method(program, None, function, {positional[0]: outputs}, data=positional[1])
-    for site, _ in returned.terms if returned is not None else ():
-        if site.reduction in ("mean", "batchmean"):
+    arguments = {name: Opaque(name) for name in given.bound}
+    arguments[positional[0]] = Opaque(positional[0], gradient=True)
+    returned = run_method(program, given.owner, given.function, arguments, data=positional[1])
+    for site, coefficient in returned.terms if returned is not None else ():
+        whole = site.reduction in ("mean", "batchmean") and len(set(coefficient.at)) == 1
+        if (whole and not coefficient.unknowns) or divides_by_own_count(site, coefficient):
             return Evidence("the Trainer divides nowhere where it is given a loss function", site.node)
     return None

@@ -326,8 +326,7 @@ def _token_mean(site: Site, coefficient: Num, written: str, file: _File) -> Evid
     if not site.separable or any(fact.name == PRODUCT for fact in site.facts):
         return None
     if site.reduction == "sum":
-        varies = len({value for value in coefficient.at if value is not None}) > 1
-        counted = varies and _COUNTS.search(coefficient.text)
+        counted = divides_by_own_count(site, coefficient) and _COUNTS.search(coefficient.text)
         return Evidence("each microbatch divides by its own count", site.node) if counted else None
     if site.reduction != "mean" and site.reduction != "batchmean":
         return None
@@ -341,6 +340,12 @@ def _token_mean(site: Site, coefficient: Num, written: str, file: _File) -> Evid
     if site.count is Count.VALID_TARGETS and site.call:
         return _index_targets(site, written, file)
     return None
+
+
+def divides_by_own_count(site: Site, coefficient: Num) -> bool:
+    """Whether a sum is divided by a count of the microbatch's own: a mean that is written out."""
+    varies = len({value for value in coefficient.at if value is not None}) > 1
+    return site.reduction == "sum" and varies and "/" in coefficient.text
 
 
 def _index_targets(site: Site, written: str, file: _File) -> Evidence | None:

@@ -75,7 +75,10 @@ class Arithmetic(Base):
         if operator in ("*", "/"):
             first, second = self._beside_count(left, first, second), self._beside_count(right, second, first)
         meaningless = operator == "%" and isinstance(right, Opaque) and self._is_to_be_learned(right)
-        if first is not None and second is not None and not meaningless:
+        shifted = (
+            operator in ("+", "-") and isinstance(left, Opaque) and isinstance(right, int) and self.is_factor(left)
+        )
+        if first is not None and second is not None and not (meaningless or shifted):  # `n - 1`: a test may tell n
             result = combine(operator, first, second)
             if result is not None:
                 return result

@@ -10,8 +10,9 @@ from accumlint.semantics.builtins import BUILTINS
 from accumlint.semantics.calls import Arguments
 from accumlint.semantics.effects import Effects
 from accumlint.semantics.frames import Frame
-from accumlint.semantics.machine import Raised, ReturnFrom, Stopped
+from accumlint.semantics.machine import Raised, Restart, ReturnFrom, Stopped
 from accumlint.semantics.numbers import Num
+from accumlint.semantics.trace import BACKWARD
 from accumlint.semantics.values import (
     Canonical,
     ClassValue,
@@ -219,6 +220,7 @@ class Machine(Effects):
         if name == "grad":
             if value.kind in ("parameter", "parameters"):
                 return Opaque(path, modules=value.modules, kind="gradient", source=value.source, node=node)
+            self._learn_parameters(value)
             return Opaque(path, value.lineage, kind="", node=node)
         if name == "data" and value.kind in ("parameter", "gradient"):
             return value
@@ -236,6 +238,16 @@ class Machine(Effects):
         return Opaque(
             path, value.lineage, gradient, value.modules, value.facts, node, source=value.source, hidden=hidden
         )
+
+    def _learn_parameters(self, element: Opaque) -> None:
+        """What has a gradient, in a loop over an unknown collection that runs no backward itself, is a parameter."""
+        loop = self.loops[-1] if self.loops else None
+        collection = element.path.removesuffix(f"[{loop.iteration}]") if loop is not None else element.path
+        if loop is None or loop.key != f"elements of {collection}" or not loop.is_data:
+            return
+        if not any(event.kind == BACKWARD and loop.node in dict(event.loops) for event in self.trace.events):
+            self.knowledge.parameters[collection] = None
+            raise Restart
 
 
 def _last_name(decorator: ir.Expression) -> str:

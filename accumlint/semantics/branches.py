@@ -27,7 +27,7 @@ class Branches(Expressions):
         begin = self.spent
         test = self.evaluate(node.test, frame)
         truth = self.truth(test)
-        if truth is None and isinstance(test, Opaque) and self._learns_from_test(test, node, begin):
+        if truth is None and isinstance(test, Opaque) and self._learns_from_test(test, node, frame, begin):
             test = self.evaluate(node.test, frame)
             truth = self.truth(test)
         numeric = truth is not None and not isinstance(node.test, ir.Constant)
@@ -66,20 +66,22 @@ class Branches(Expressions):
         self.knowledge.preferred[key] = not self.answers[key]
         raise Restart
 
-    def _learns_from_test(self, test: Opaque, node: ir.If, begin: int) -> bool:
+    def _learns_from_test(self, test: Opaque, node: ir.If, frame: Frame, begin: int) -> bool:
         """Learn the number of steps where nothing before the test rests on it: the test alone is evaluated again."""
         wanted = next(self._wanted(test), None)
-        if wanted is None or not self._decides(node) or not _is_plain(node.test):
+        if wanted is None or not self._decides(node, frame) or not _is_plain(node.test):
             return False
         return self.learns_here(wanted, begin)
 
-    def _decides(self, node: ir.If) -> bool:
+    def _decides(self, node: ir.If, frame: Frame) -> bool:
         """Whether events hang on a test, or what other tests look at."""
         relevance = self.program.relevance
         body = relevance.block(node.body)
         if relevance.words(node.body) or relevance.words(node.orelse):
             return True
         if any(isinstance(s, ir.Continue) for s in node.body):
+            return True
+        if len(node.body) == 1 and isinstance(node.body[0], ir.Return) and "step" in relevance.reached_by(frame.name):
             return True
         # with K known, an interval without events is one of logging
         return not self.knowledge.steps_paths and not body.binds.isdisjoint(relevance.tested(node))
@@ -113,7 +115,7 @@ class Branches(Expressions):
         relevance = self.program.relevance
         then, orelse = relevance.words(node.body), relevance.words(node.orelse)
         body = relevance.block(node.body)
-        if isinstance(test, Opaque) and test.wants and self._decides(node):
+        if isinstance(test, Opaque) and test.wants and self._decides(node, frame):
             self.learn_from(test)
         accumulates = means_accumulation(path_of(test))
         if accumulates is not None:

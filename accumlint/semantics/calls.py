@@ -381,6 +381,8 @@ class Calls(HiddenLosses):
         lineage, modules, gradient = derived(arguments.values)
         facts = frozenset().union(*(facts_of(value) for value in arguments.values)) if arguments.values else frozenset()
         facts |= product_facts(name.rpartition(".")[2], list(arguments.values), arguments.written, node)
+        if name == "torch.where" and -100 in arguments.positional:
+            facts |= {Fact("filled", node, path)}
         own = name.startswith(".") or not name.startswith(
             ("torch", "numpy", "math", "os", "random", "time", "builtins", "importlib")
         )
@@ -445,8 +447,11 @@ class Calls(HiddenLosses):
         result = self.opaque(path, *arguments.values, node=node)
         modules = modules_of(callee) | self.module_names(callee) | result.modules
         facts = frozenset().union(*(facts_of(value) for value in arguments.values)) if arguments.values else frozenset()
-        if any("label" in name for name in arguments.keywords):
+        labels = [path_of(value) for name, value in arguments.keywords.items() if "label" in name]
+        if labels:
             facts |= {Fact("labels argument", node)}
+        if self.filled and (any(map(self.is_filled, labels)) or self._has_filled_labels(arguments)):
+            facts |= {Fact("filled", node, path)}
         if any(word in path_of(callee).rpartition(".")[2].lower() for word in _LOSS_WORDS):
             facts |= {Fact("mask argument", node, n) for n in arguments.keywords if _MASK_NAME.fullmatch(n)}
         lineage = result.lineage | lineage_of(callee)
@@ -461,6 +466,15 @@ class Calls(HiddenLosses):
         self._note_wrapped(path, arguments)
         contract = self.contract_of(callee, arguments)
         return result if contract is None else replace(result, hidden=Hidden(contract, node))
+
+    def is_filled(self, path: str) -> bool:
+        """Whether some elements of a tensor were overwritten."""
+        return any(path.startswith(filled) for filled in self.filled)
+
+    def _has_filled_labels(self, arguments: Arguments) -> bool:
+        """`model(**batch)` after `batch["labels"][pad] = -100`."""
+        begin = f"{path_of(arguments.keywords['**'])}['label" if "**" in arguments.keywords else ""
+        return bool(begin) and any(filled.startswith(begin) for filled in self.filled)
 
     def library_call(
         self, row: Row, receiver: Value, arguments: Arguments, node: ir.NodeId, frame: Frame | None

@@ -18,6 +18,7 @@ from accumlint.semantics.calls import Arguments
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.machine import LoopState, Raised, Restart, ReturnFrom, Stopped
 from accumlint.semantics.regions import ACCUMULATION_SETTINGS, Region
+from accumlint.semantics.siblings import counts_itself, steps_beside
 from accumlint.semantics.trace import BACKWARD, STEP
 from accumlint.semantics.values import (
     Canonical,
@@ -177,7 +178,7 @@ def run_entry(machine: Machine, callee: FunctionValue, region: Region, instance:
     """Call an entry with unknown arguments; a method that does one microbatch is called again and again."""
     skip = 1 if callee.is_bound else 0
     if region.name in machine.knowledge.step_entries:
-        _drive(machine, callee, skip)
+        _drive(machine, callee, skip, region, instance)
         return
     made = machine.call_function(callee, unknown_arguments(machine, callee, skip), -1)
     if isinstance(made, FunctionValue) and not any(event.kind == "backward" for event in machine.trace.events):
@@ -282,24 +283,57 @@ def _is_update(machine: Machine) -> bool:
     return bool(steps) and all(len(places) == 1 and places[0] > max(last, default=0) for places in steps)
 
 
-def _drive(machine: Machine, callee: FunctionValue, skip: int) -> None:
-    """Call a step method until it has seen whole windows and a partial one; its arguments are new data each time."""
+def _drive(machine: Machine, callee: FunctionValue, skip: int, region: Region, instance: Value) -> None:
+    """Call a step method until it has seen whole windows and a partial one; its arguments are new data each time.
+
+    Where it takes no step, the methods of its class that do are called after it: they may know when to.
+    """
     machine.trace.guessed = True
+    beside: list[FunctionValue] = []
+    if region.owner is not None and region.function is not None:
+        machine.trace.counts_itself = counts_itself(region.owner, region.function)
+        if region.name in machine.knowledge.apart and isinstance(instance, Object):
+            beside = _bound(machine, instance, steps_beside(machine.program, region.owner, region.function))
     loop = LoopState(-2, "driver", is_data=True, finite=False)
     machine.loops.append(loop)
     try:
         for turn in range(2 * machine.knowledge.window + 1):
             loop.iteration = turn
-            arguments = unknown_arguments(machine, callee, skip)
-            for name, value in list(arguments.keywords.items()):
-                if isinstance(value, Opaque):
-                    arguments.keywords[name] = _fresh(machine, name, value, turn)
-            try:
-                machine.call_function(callee, arguments, -1)
-            except Raised:
-                return
+            for method in (callee, *beside):
+                arguments = unknown_arguments(machine, method, skip)
+                for name, value in list(arguments.keywords.items()):
+                    if isinstance(value, Opaque):
+                        arguments.keywords[name] = _fresh(machine, name, value, turn)
+                try:
+                    machine.call_function(method, arguments, -1)
+                except Raised:
+                    return
     finally:
         machine.loops.pop()
+    if region.owner is None or region.function is None:
+        return
+    kinds = {event.kind for event in machine.trace.events}
+    if STEP not in kinds and not beside and steps_beside(machine.program, region.owner, region.function):
+        machine.knowledge.apart[region.name] = None
+        raise Restart
+    if beside and not _steps_by_itself(machine):
+        raise Stopped("its caller decides when to step")
+
+
+def _bound(machine: Machine, instance: Object, methods: list[ir.Function]) -> list[FunctionValue]:
+    found = []
+    for method in methods if instance.instance is not None else ():
+        member = machine.find_member(instance.instance, method.name) if instance.instance is not None else None
+        bound = machine.bind_method(member, instance) if isinstance(member, FunctionValue) else None
+        if isinstance(bound, FunctionValue) and bound.function is method:
+            found.append(bound)
+    return found
+
+
+def _steps_by_itself(machine: Machine) -> bool:
+    """Whether some turns of the driver take a step and others do not."""
+    turns = {iteration for event in machine.trace.events if event.kind == STEP for _, iteration in event.loops[:1]}
+    return 0 < len(turns) <= machine.knowledge.window
 
 
 _PLACE = re.compile(

@@ -9,9 +9,9 @@ from accumlint.reading import ir
 from accumlint.reading.project import FOREIGN
 from accumlint.semantics.expressions import GeneratorLeft
 from accumlint.semantics.frames import Frame
-from accumlint.semantics.knowledge import STEPS_NAME
+from accumlint.semantics.knowledge import CALL_BUDGET, STEPS_NAME
 from accumlint.semantics.loops import Loops
-from accumlint.semantics.machine import DEPTH_BUDGET, Raised, ReturnFrom
+from accumlint.semantics.machine import DEPTH_BUDGET, Raised, ReturnFrom, Stopped
 from accumlint.semantics.values import (
     ClassValue,
     Form,
@@ -27,6 +27,7 @@ from accumlint.semantics.values import (
 
 MODULE = "torch.nn.Module"
 OPTIMIZER = "torch.optim.Optimizer"
+OUT_OF_CALLS = "functions call each other too often within one iteration"
 
 
 @dataclass(slots=True)
@@ -53,6 +54,7 @@ class Functions(Loops):
         key = f"{callee.name}@{function.node}"
         if len(self.stack) >= DEPTH_BUDGET or self.stack.count(key) > 1:
             return self.opaque(f"{callee.name}(...)", *arguments.values, node=node)
+        self._note_followed(function.node)
         frame = Frame(callee.name, callee.closure, owner=callee.owner, receiver=callee.bound)
         self._bind_parameters(callee, arguments, frame)
         self.stack.append(key)
@@ -81,6 +83,17 @@ class Functions(Loops):
             self.no_grad, self.anchor = before, anchor
             self.callers.pop()
             self.stack.pop()
+
+    def _note_followed(self, node: ir.NodeId) -> None:
+        """Calls that multiply end the path long before its steps are spent."""
+        if self.setting_up or self.comprehending:
+            return
+        places = self._places()
+        before, count = self.followed_here.get(node, (places, 0))
+        count = count + 1 if before == places else 1
+        if count > CALL_BUDGET:
+            raise Stopped(OUT_OF_CALLS)
+        self.followed_here[node] = (places, count)
 
     def _run_generator(self, function: ir.Function, frame: Frame) -> Value:
         """A generator of the file is run at once, as far as it is wanted."""

@@ -10,7 +10,7 @@ from accumlint.semantics.knowledge import LARGEST_LITERAL, Restart, Store
 from accumlint.semantics.losses import Losses
 from accumlint.semantics.numbers import Num, combine
 from accumlint.semantics.operands import NOTHING
-from accumlint.semantics.trace import ADVANCE, CLEAR, CLIP, SCALE, STEP, SYNC, UNSCALE, UPDATE
+from accumlint.semantics.trace import ADVANCE, BACKWARD, CLEAR, CLIP, SCALE, STEP, SYNC, UNSCALE, UPDATE
 from accumlint.semantics.values import (
     Form,
     FunctionValue,
@@ -127,8 +127,12 @@ class Gradients(Losses):
     def run_step(self, effect: api.Step, call: LibraryCall) -> Any:
         closure = call.bound.get("closure")
         if isinstance(closure, FunctionValue):
-            self.trace.exempt = self.trace.exempt or "the optimizer calls a closure"
+            begin = len(self.trace.events)
             self.call(closure, self.no_arguments(), call.node, call.frame)
+            inside = {event.microbatch for event in self.trace.events[begin:] if event.kind == BACKWARD}
+            held = {microbatch for store in self.stores.values() for _, microbatch in store.gradient}
+            if len(inside) < 2 or not held <= inside:  # else it holds whole windows, which are judged as others are
+                self.trace.exempt = self.trace.exempt or "the optimizer calls a closure"
         target = self.operand(effect.optimizer, call)
         if isinstance(target, Opaque):
             target = self.objects.setdefault(

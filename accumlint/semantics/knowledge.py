@@ -31,6 +31,8 @@ EVENT_BUDGET = 1_500
 STEP_BUDGET = 60_000
 """How many IR nodes one path may run; a spent budget stops the path, and no finding is drawn from it."""
 DEPTH_BUDGET = 14
+CALL_BUDGET = 64
+"""How often one function is followed within an iteration: where each of n functions calls the next twice it is 2^n."""
 LOOP_BUDGET = 300
 LARGEST_LITERAL = 128
 """The longest window that is run in full where the code writes its length down."""
@@ -90,8 +92,10 @@ class Knowledge:
     supposed: dict[str, None] = field(default_factory=dict)  # unknowns that were given the value of K for their name
     refused: dict[str, None] = field(default_factory=dict)  # names that were supposed to be K, and did not prove to be
     step_entries: dict[str, None] = field(default_factory=dict)  # regions that do one microbatch a call
+    apart: dict[str, None] = field(default_factory=dict)  # of those, whose step other methods take
     windows: dict[str, None] = field(default_factory=dict)  # unknown collections whose elements are microbatches
     optimizers: dict[str, frozenset[str]] = field(default_factory=dict)  # of late ones, by path: the modules they reach
+    parameters: dict[str, None] = field(default_factory=dict)  # unknown collections whose elements have gradients
 
     @property
     def window(self) -> int:

@@ -56,6 +56,8 @@ class Loops(Lengths):
 
     def iteration(self, value: Value, node: ir.NodeId) -> Iteration:
         """How a `for` runs over a value."""
+        if isinstance(value, Opaque) and value.path in self.knowledge.parameters:
+            value = replace(value, kind="parameters")
         if isinstance(value, Items):
             is_data = not all(isinstance(item, Form | str | Object | FunctionValue) for item in value.items)
             return Iteration(iter(list(value.items)), value.key or f"items@{node}", is_data=is_data)

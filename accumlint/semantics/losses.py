@@ -40,6 +40,7 @@ class Losses(Operands):
         sources = [v for v in call.bound.values() if not isinstance(v, (Default, tuple, dict))]
         lineage = frozenset().union(*(lineage_of(source) for source in sources))  # type: ignore[arg-type]
         targets = self.operand(effect.targets, call)
+        inputs = self.operand(effect.inputs, call) if effect.inputs is not None else None
         site = Site(
             call.node,
             word,
@@ -49,7 +50,7 @@ class Losses(Operands):
             call.row.call,
             self._loss_facts(effect, call, targets),
             effect.separable and not self._couples(effect, call, targets),
-            (("target", path_of(targets)), ("reduction", path_of(reduction))),
+            (("target", path_of(targets)), ("reduction", path_of(reduction)), ("input", path_of(inputs))),
             f"{call.row.call.rpartition('.')[2]}(...)",
         )
         return Form(((site, ONE),), detached=bool(self.no_grad), text=site.text)
@@ -67,7 +68,7 @@ class Losses(Operands):
         facts = set(facts_of(targets))
         inputs = self.operand(effect.inputs, call) if effect.inputs is not None else None
         facts |= set(facts_of(inputs))
-        if effect.ignore is not None and any(path_of(targets).startswith(path) for path in self.filled):
+        if effect.ignore is not None and self.is_filled(path_of(targets)):
             facts.add(Fact("filled", call.node, path_of(targets)))
         if effect.ignore is not None:
             ignored = self.operand(effect.ignore, call)

@@ -102,6 +102,7 @@ class MachineState:
         self.cut_into: dict[str, int] = {}  # the number of parts of data that was cut, by the key of its length
         self.pieces: dict[str, Opaque] = {}  # the same where the number is not known
         self.model_classes: dict[str, str] = {}  # the library class of a model, also after it was wrapped
+        self.followed_here: dict[ir.NodeId, tuple[object, int]] = {}  # functions: where the loops were, how often then
         self.filled: set[str] = set()  # data whose selected elements were overwritten (`labels[pad] = -100`)
         self.sync_node: ir.NodeId = -1
         self.asked: set[str] = set()  # unknown collections whose length, or every element, was asked for

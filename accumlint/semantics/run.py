@@ -121,7 +121,28 @@ def analyse(
                 covered |= trace.covered
                 followed |= trace.followed
         results.append(result)
-    return [r for r in results if _says_something(r) or not r.region.backwards <= covered]
+    return _worth_saying(results, covered)
+
+
+def _worth_saying(results: list[Result], covered: set[ir.NodeId]) -> list[Result]:
+    """Without the regions that were run in vain and whose backwards others have run.
+
+    A loop that was stopped is one of those only if what it calls has a step of its own, or another one was stopped
+    there.
+    """
+    stepped: set[ir.NodeId] = set()
+    for result in results:
+        if not result.stopped and any(event.kind == STEP for event in result.default.first.events):
+            stepped |= result.default.first.covered
+    kept: list[Result] = []
+    for result in results:
+        backwards = result.region.backwards
+        if _says_something(result) or not backwards <= covered:
+            kept.append(result)
+        elif result.stopped and not backwards <= stepped:
+            kept.append(result)
+            stepped |= backwards
+    return kept
 
 
 def _says_something(result: Result) -> bool:

@@ -102,8 +102,11 @@ class Statements(Branches):
             if whole is not None and -len(container.items) <= whole < len(container.items):
                 container.items[whole] = value
         elif isinstance(container, Opaque) and isinstance(index, Opaque) and index.kind == "mask":
-            if isinstance(value, (int, float, Opaque)) and not lineage_of(value):
+            ignored = value < 0 if isinstance(value, (int, float)) else isinstance(value, Opaque)
+            if ignored and not lineage_of(value):  # a class of its own, as in `labels[labels > 1] = 1`, counts
                 self.filled.add(container.path)
+        elif isinstance(container, Opaque) and value == -100 and lineage_of(index):
+            self.filled.add(container.path)  # `labels[:, :prompt] = -100`
         elif isinstance(container, (Opaque, Object)) and isinstance(index, str):
             self.fields[(path_of(container), f"[{index}]")] = value
 

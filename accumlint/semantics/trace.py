@@ -113,6 +113,7 @@ class Trace:
     skips: set[ir.NodeId] = field(default_factory=set)  # `if`s whose body continues the loop
     loops: dict[ir.NodeId, int] = field(default_factory=dict)
     guessed: bool = False
+    counts_itself: bool = False  # what is driven counts its calls: its first window is known, whoever calls it
     sums_ranks: bool = False
     averages: bool = False  # a model was wrapped by what averages gradients over ranks
     loaders: dict[str, Loader] = field(default_factory=dict)

@@ -854,6 +854,9 @@ SUMMED = 'F.cross_entropy(outputs.logits.flatten(0, 1), labels.flatten(), reduct
         ("**kwargs", "return ((outputs.logits - labels) ** 2).mean()", "function swallowed"),
         ("num_items_in_batch=None", f"return {SUMMED} / num_items_in_batch", ""),
         ("num_items_in_batch=None", f"return {SUMMED}", ""),
+        ("num_items_in_batch=None", f"return {SUMMED} / (labels != -100).sum()", "function unused"),
+        ("num_items_in_batch=None", f"return {SUMMED} / labels.size(0)", "function unused"),
+        ("num_items_in_batch=None, x=1", f"{PLAIN_LOSS} / x", ""),  # it may be the number of steps
         ("**kwargs", "return token_loss(outputs, labels, **kwargs)", ""),
         ("smoothing=0.0", PLAIN_LOSS, ""),  # fails at its first call
     ],

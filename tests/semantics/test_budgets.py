@@ -46,6 +46,16 @@ CALL_TREE = SETUP + (
     + f"def f5(x, y):\n    {LOSS}.backward()\n"
     + "def train():\n    for x, y in loader:\n        f0(x, y)\n        opt.step()\n"
 )
+LOSS_TREE = SETUP + (
+    "".join(f"def f{n}(x, y):\n    return f{n + 1}(x, y) + f{n + 1}(x, y)\n" for n in range(40))
+    + f"def f40(x, y):\n    return {LOSS}\n"
+    + "def train():\n    for x, y in loader:\n        f0(x, y).backward()\n        opt.step()\n"
+)
+DEEP_TREE = SETUP + (
+    "".join(f"def f{n}(x, y):\n    f{n + 1}(x, y)\n    f{n + 1}(x, y)\n" for n in range(40))
+    + f"def f40(x, y):\n    {LOSS}.backward()\n"
+    + "def train():\n    for x, y in loader:\n        f0(x, y)\n        opt.step()\n"
+)
 INFINITE_WHILE = SETUP + f"x, y = get()\nwhile True:\n    {LOSS}.backward()\n"
 WHILE_UNCHANGED = SETUP + f"n = 0\nwhile n < 10:\n    x, y = get()\n    {LOSS}.backward()\n    opt.step()\n"
 HUGE_RANGE = SETUP + f"for i in range(10**12):\n    x, y = get()\n    {LOSS}.backward()\n    opt.step()\n"
@@ -110,6 +120,9 @@ REASONS = {
     "comprehensions": "the step budget is spent",
     "while_unchanged": "a loop is too long to be followed",
     "self_contained": "nested too deeply",
+    "loss_tree": "functions call each other too often within one iteration",
+    "deep_tree": "functions call each other too often within one iteration",
+    "call_tree": "functions call each other too often within one iteration",
 }
 """What is not analysed says why; everything else is followed, or cut off without a wrong reading."""
 
