@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from accumlint.findings import FileReport, Finding, Loop, LoopStatus, Problem
 from accumlint.reading.prefilter import Gate, may_train, parse, worth_parsing, worth_reading
+from accumlint.reading.recursion import rare_collection
 
 if TYPE_CHECKING:
     import ast
@@ -65,6 +66,14 @@ def check_source(
         refused = _refused(source) if tree is None else None
         report.problems += [] if refused is None else [refused]
         return report
+    with rare_collection():
+        return _read_and_judge(source, options, gate, tree, report)
+
+
+def _read_and_judge(
+    source: SourceText | NotebookText, options: Options, gate: Gate, tree: ast.Module | None, report: FileReport
+) -> FileReport:
+    """The same for a file that may hold something, from its text (or its tree) to the report."""
     from accumlint.reading.read import ReadError, read_module
 
     try:

@@ -19,9 +19,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from accumlint.contract.judge import judge_regions
+from accumlint.contract.judge import Judged, judge_regions
 from accumlint.reading.prefilter import may_train
 from accumlint.reading.read import ReadError, read_module
+from accumlint.reading.recursion import rare_collection
 
 MEDIAN_BUDGET = 0.050
 LARGEST_BUDGET = 3.0
@@ -56,6 +57,12 @@ def best(function: Callable[[], object], repeat: int) -> float:
     return min(seconds)
 
 
+@rare_collection()
+def read_and_judge(text: str, filename: str) -> list[Judged]:
+    """What `accumlint.analysis` does with a file that may hold a training loop, before it words its findings."""
+    return judge_regions(read_module(text, filename))
+
+
 def measure(path: Path, repeat: int) -> Timing | None:
     """None for a file without training loops, or one that does not parse."""
     data = path.read_bytes()
@@ -72,8 +79,7 @@ def measure(path: Path, repeat: int) -> Timing | None:
             loops,
             best(lambda: ast.parse(text), repeat),
             best(lambda: read_module(text, str(path)), repeat),
-            best(lambda: judge_regions(read_module(text, str(path))), repeat)
-            - best(lambda: read_module(text, str(path)), repeat),
+            best(lambda: read_and_judge(text, str(path)), repeat) - best(lambda: read_module(text, str(path)), repeat),
         )
     except (ReadError, SyntaxError):
         return None

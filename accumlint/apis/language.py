@@ -6,7 +6,7 @@ documented. The interpreter has one handler for each effect and names no library
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
@@ -543,6 +543,10 @@ class Row:
     assumes: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     versions: str = ""
+    turns_gradients_off: bool = field(init=False, compare=False, repr=False)  # while its `with` block runs
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "turns_gradients_off", any(isinstance(effect, NoGrad) for effect in self.does))
 
 
 @dataclass(frozen=True, slots=True)

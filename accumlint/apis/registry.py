@@ -55,6 +55,11 @@ class Registry:
     _liked: dict[str, str | None] = field(default_factory=dict, repr=False, compare=False)  # answers, remembered
     _canonical: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
     _setters: dict[str, Row | None] = field(default_factory=dict, repr=False, compare=False)
+    _found: dict[str, Row | None] = field(default_factory=dict, repr=False, compare=False)
+    _is_class: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
+    _methods: dict[tuple[str, str], Row | None] = field(default_factory=dict, repr=False, compare=False)
+    _on_any: dict[str, Row | None] = field(default_factory=dict, repr=False, compare=False)
+    _lineages: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, tables: tuple[Table, ...], allowed: Mapping[str, Version] | None = None) -> Registry:
@@ -115,6 +120,11 @@ class Registry:
 
     def find(self, call: str) -> Row | None:
         """The row of a function, of a constructor, or of `package.Class.method`, by dotted name."""
+        if call not in self._found:
+            self._found[call] = self._find(call)
+        return self._found[call]
+
+    def _find(self, call: str) -> Row | None:
         name = self.canonical(call)
         row = self._rows.get(name)
         if row is not None:
@@ -127,6 +137,11 @@ class Registry:
 
     def is_class(self, name: str) -> bool:
         """Whether the tables know this class: by a class row, or by a constructor that makes an object."""
+        if name not in self._is_class:
+            self._is_class[name] = self._knows_class(name)
+        return self._is_class[name]
+
+    def _knows_class(self, name: str) -> bool:
         name = self.canonical(name)
         if name in self._classes or self._like(name) is not None:
             return True
@@ -135,11 +150,11 @@ class Registry:
 
     def method(self, class_name: str, method: str) -> Row | None:
         """The row of a method, walking the bases of the class."""
-        for name in self._lineage(class_name):
-            row = self._rows.get(f"{name}.{method}")
-            if row is not None:
-                return row
-        return None
+        asked = (class_name, method)
+        if asked not in self._methods:
+            rows = (self._rows.get(f"{name}.{method}") for name in self._lineage(class_name))
+            self._methods[asked] = next((row for row in rows if row is not None), None)
+        return self._methods[asked]
 
     def setter(self, class_name: str | None, attribute: str) -> Row | None:
         """The row of an assignment to an attribute; without a class, the one that means the same on all of them."""
@@ -161,8 +176,10 @@ class Registry:
 
     def by_method(self, method: str) -> Row | None:
         """The row of a method whose receiver is unknown, for the few that mean the same on any receiver."""
-        rows = (self._rows.get(f"{owner}.{method}") for owner in ANY_RECEIVER)
-        return next((row for row in rows if row is not None), None)
+        if method not in self._on_any:
+            rows = (self._rows.get(f"{owner}.{method}") for owner in ANY_RECEIVER)
+            self._on_any[method] = next((row for row in rows if row is not None), None)
+        return self._on_any[method]
 
     def attribute(self, class_name: str, attribute: str) -> Operand | None:
         """What an attribute of a class holds before anything has set it."""
@@ -204,6 +221,12 @@ class Registry:
 
     def _lineage(self, class_name: str) -> tuple[str, ...]:
         """The class and its bases, nearest first; a class known only by a pattern is the one that stands in for it."""
+        known = self._lineages.get(class_name)
+        if known is None:
+            known = self._lineages[class_name] = self._find_lineage(class_name)
+        return known
+
+    def _find_lineage(self, class_name: str) -> tuple[str, ...]:
         todo = [self.canonical(class_name)]
         seen: list[str] = []
         while todo:

@@ -20,6 +20,11 @@ _PADDING = re.compile(r"loss_mask|label_mask|label_pad|pad_token|pad_sequence|pa
 _PADDED_INPUTS = re.compile(r"attention_mask|collat|padding")
 _ROWS_ONLY = re.compile(r"SequenceClassification|ImageClassification|AudioClassification|MultipleChoice")
 _BLOCKS = re.compile(r"block_size|group_texts|memmap|packed|ConstantLength", re.I)
+_NORM = re.compile(r"^(Sync)?BatchNorm(1d|2d|3d)?$")
+_SIGNS = re.compile(
+    "|".join([each.pattern for each in (_PADDING, _PADDED_INPUTS, _ROWS_ONLY, _NORM)] + [f"(?i:{_BLOCKS.pattern})"])
+)
+"""Any of these: most words of a file are none, and asked once."""
 _PADS = re.compile(r"pad(?!ding)", re.I)
 _FLAT = re.compile(r"\.(view|reshape|flatten|transpose|permute)\b|, 1:|\[\.\.\., 1:")
 
@@ -27,6 +32,7 @@ _FLAT = re.compile(r"\.(view|reshape|flatten|transpose|permute)\b|, 1:|\[\.\.\.,
 _POSITIONS = re.compile(r"\.(transpose|permute|swapaxes|mT)\b\(?[^()]*$")
 """Scores with their classes moved to the second place: there is a target a position."""
 _WORDED = frozenset({ir.Name, ir.Attribute, ir.Constant, ir.Unary})
+_TELLS = _WORDED | {ir.Call, ir.Compare, ir.Import, ir.If}
 _SKIPPING = (Count.VALID_TARGETS, Count.WEIGHTED_TARGETS, None)
 
 
@@ -70,21 +76,27 @@ def read_file_facts(module: Module) -> FileFacts:
     counted: Evidence | None = None
     compared: set[int] = set()  # `labels != -100` counts targets: it fills none, and a repair may have written it
     seen: set[str] = set()
+    filling: list[ir.NodeId] = []  # the places of a -100 that is not only compared with
     for node in module.nodes:
+        kind = type(node)
+        if kind not in _TELLS or (kind is ir.Name and node.id in seen and node.node not in compared):  # type: ignore[union-attr]
+            continue
         if isinstance(node, ir.Call):
             drops = drops or any(each.keyword == "drop_last" and not _is_false(each.value) for each in node.arguments)
             if norm is None and built:
                 norm = _built_with_norm(node, built)
             continue
-        if isinstance(node, ir.Compare) and node.operators == ("!=",):
-            compared |= {each.node for each in node.comparators}
-        elif isinstance(node, ir.Import):
-            built |= {name for name, target in node.bindings if target.partition(".")[0] == LIBRARY}
-        elif isinstance(node, ir.If):
-            frozen = frozen or _freezes_norm(node)
         word = _word(node)
         if word is None:
+            if isinstance(node, ir.Compare) and node.operators == ("!=",):
+                compared |= {each.node for each in node.comparators}
+            elif isinstance(node, ir.Import):
+                built |= {name for name, target in node.bindings if target.partition(".")[0] == LIBRARY}
+            elif isinstance(node, ir.If):
+                frozen = frozen or _freezes_norm(node)
             continue
+        if word == "-100" and node.node not in compared:
+            filling.append(node.node)
         if node.node in compared:
             if counted is None and (word == "-100" or _PADDING.search(word)):
                 counted = Evidence("the code counts the targets that are not ignored", node.node)
@@ -94,26 +106,24 @@ def read_file_facts(module: Module) -> FileFacts:
         seen.add(word)
         if word == "-100" and padding is None:
             padding = Evidence("labels are filled with -100", node.node)
+        if not _SIGNS.search(word):
+            continue
         if padding is None and _PADDING.search(word):
             padding = Evidence(f"the data is padded or masked ({word[:40]})", node.node)
         if inputs is None and _PADDED_INPUTS.search(word):
             inputs = Evidence(f"the data is padded or masked ({word[:40]})", node.node)
         rows = rows or bool(_ROWS_ONLY.search(word))
         blocks = blocks or bool(_BLOCKS.search(word))
-        if norm is None and re.fullmatch(r"(Sync)?BatchNorm(1d|2d|3d)?", word):
+        if norm is None and _NORM.match(word):
             norm = Evidence(word, node.node)
-    fillers = _fillers(module, compared) if padding is not None else frozenset[str]()
+    fillers = _fillers(module, filling) if filling and padding is not None else frozenset[str]()
     return FileFacts(padding, inputs, rows, blocks, None if frozen else norm, counted, fillers, drops)
 
 
-def _fillers(module: Module, compared: set[int]) -> frozenset[str]:
-    """The functions and classes of a file that fill with -100 (and do not only compare with it)."""
-    return frozenset(
-        scope.name
-        for scope in module.nodes
-        if isinstance(scope, ir.Function | ir.Class)
-        if any(_word(node) == "-100" and node.node not in compared for node in walk(scope.body))
-    )
+def _fillers(module: Module, filling: list[ir.NodeId]) -> frozenset[str]:
+    """The functions and classes of a file in whose bodies one of some places (ascending) lies."""
+    scopes = [node for node in module.nodes if isinstance(node, ir.Function | ir.Class)]
+    return frozenset(scope.name for scope in scopes if any(node.node in filling for node in walk(scope.body)))
 
 
 def _is_false(value: ir.Expression) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from accumlint.reading import ir
-from accumlint.reading.table import Table
+from accumlint.reading.table import MAX_DEPTH, Table, TooDeepError
 
 BINARY: dict[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
@@ -29,12 +29,14 @@ class UnlikeError(Exception):
 
 def lower_expression(table: Table, node: ast.AST) -> ir.Expression:
     """Lower any expression. Raises `UnlikeError` for one that is better left to libcst."""
-    table.enter()
+    table.depth = depth = table.depth + 1  # `Table.enter`, written out: this is called for each node
+    if depth > MAX_DEPTH:
+        raise TooDeepError
     lower = LOWER.get(type(node))
     if lower is None:
         raise UnlikeError(type(node).__name__)
     lowered = lower(table, node)
-    table.depth -= 1
+    table.depth = depth - 1
     return lowered
 
 

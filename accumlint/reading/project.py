@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from accumlint.reading.footprint import ABSENT, Footprint, current, digest, names_in, names_state, recorded, root_of
 from accumlint.reading.prefilter import runs_backward
@@ -104,6 +104,7 @@ class Project:
     _answers: dict[tuple[object, ...], tuple[object, Footprint]] = field(default_factory=dict)
     _followed: set[Path] = field(default_factory=set)
     _summaries: dict[tuple[str, object], object] = field(default_factory=dict)
+    blocks: dict[int, Any] = field(default_factory=dict)  # what was found out about blocks of followed modules
     _count: int = 0
 
     def begin(self) -> None:
@@ -112,6 +113,7 @@ class Project:
         if len(self._modules) > MODULES:
             self._modules.clear()
             self._summaries.clear()
+            self.blocks.clear()
 
     def summary(self, module: Module, make: Callable[[Module], T]) -> T:
         """What `make` says of a followed module, which must depend on the module alone: made once a run."""

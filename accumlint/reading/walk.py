@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from accumlint.reading import ir
 
@@ -35,6 +35,30 @@ def walk(root: Node | Iterable[Node], *, into_scopes: bool = True) -> Iterator[N
             pending.extend(reversed(surroundings(node)))
         else:
             pending.extend(reversed(_CHILDREN[type(node)](node)))
+
+
+def blocks(statement: ir.Statement) -> list[tuple[ir.Statement, ...]]:
+    """The blocks inside a statement that are not empty, in the order of the source."""
+    inside = _BLOCKS.get(type(statement))
+    return [] if inside is None else [block for block in inside(statement) if block]
+
+
+def header(statement: ir.Statement) -> list[Node]:
+    """The expressions directly inside a statement: its children that stand in none of its blocks."""
+    parts = _CHILDREN[type(statement)](statement)
+    return [part for part in parts if type(part) not in _STATEMENTS] if type(statement) in _BLOCKS else parts
+
+
+def all_statements(body: Iterable[ir.Statement], *, into_scopes: bool = True) -> Iterator[ir.Statement]:
+    """The statements of a body and of the blocks inside them, in the order of the source; with `into_scopes=False`
+    without the bodies of functions and classes that are only defined there."""
+    pending = list(body)[::-1]
+    while pending:
+        statement = pending.pop()
+        yield statement
+        if into_scopes or not isinstance(statement, (ir.Function, ir.Class)):
+            for inner in reversed(blocks(statement)):
+                pending.extend(reversed(inner))
 
 
 def surroundings(node: ir.Function | ir.Class | ir.Lambda) -> list[Node]:
@@ -147,3 +171,15 @@ _CHILDREN: dict[type, Callable[[Any], list[Node]]] = {
     ir.Function: lambda node: [*surroundings(node), *node.body],
     ir.Class: lambda node: [*surroundings(node), *node.body],
 }
+
+_BLOCKS: dict[type, Callable[[Any], list[tuple[ir.Statement, ...]]]] = {
+    ir.If: lambda node: [node.body, node.orelse],
+    ir.For: lambda node: [node.body, node.orelse],
+    ir.While: lambda node: [node.body, node.orelse],
+    ir.With: lambda node: [node.body],
+    ir.Try: lambda node: [node.body, *[handler.body for handler in node.handlers], node.orelse, node.final],
+    ir.Match: lambda node: [case.body for case in node.cases],
+    ir.Function: lambda node: [node.body],
+    ir.Class: lambda node: [node.body],
+}
+_STATEMENTS = frozenset(get_args(ir.Statement))

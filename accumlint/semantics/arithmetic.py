@@ -74,7 +74,9 @@ class Arithmetic(Base):
         first, second = self.number_for_now(left), self.number_for_now(right)
         if operator in ("*", "/"):
             first, second = self._beside_count(left, first, second), self._beside_count(right, second, first)
-        meaningless = operator == "%" and isinstance(right, Opaque) and self._is_to_be_learned(right)
+        if operator == "%":
+            self.confirm_steps(right)  # a counter modulo what is named like a number of steps
+        meaningless = operator == "%" and self.is_factor(right)
         shifted = (
             operator in ("+", "-") and isinstance(left, Opaque) and isinstance(right, int) and self.is_factor(left)
         )
@@ -85,14 +87,6 @@ class Arithmetic(Base):
         if self._is_loss(left) or self._is_loss(right):
             return self._with_loss(operator, left, right, node)
         return self._unknown(operator, left, right, node)
-
-    def _is_to_be_learned(self, divisor: Opaque) -> bool:
-        """Whether a test of a counter shall tell what its divisor is, though it has a value already."""
-        if not self.is_supposed(divisor):
-            return self.is_factor(divisor)
-        for path in self.knowledge.supposed:
-            self.unanswered.setdefault(path, self.spent)
-        return True
 
     def _beside_count(self, value: Value, known: Num | None, other: Num | None) -> Num | None:
         """An unknown of the configuration that multiplies or divides a count: a constant, so that the count is kept."""

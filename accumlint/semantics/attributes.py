@@ -12,6 +12,7 @@ from accumlint.semantics.effects import Effects
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.machine import Raised, Restart, ReturnFrom, Stopped
 from accumlint.semantics.numbers import Num
+from accumlint.semantics.outline import definitions_in
 from accumlint.semantics.trace import BACKWARD
 from accumlint.semantics.values import (
     Canonical,
@@ -107,7 +108,9 @@ class Machine(Effects):
             return known
         made = Frame("<module>", origin=module)
         self.program.module_frames[module.filename] = made
-        self.program.relevance.extend(module.body)
+        project = self.program.project
+        defined = None if project is None else project.summary(module, definitions_in)
+        self.program.relevance.extend(module.body, defined)
         self.following.append(module.filename)
         before, budget = self.setting_up, self.budget
         self.setting_up, self.budget = True, FOLLOWED_BUDGET
@@ -143,15 +146,15 @@ class Machine(Effects):
     # -------------------------------------------------------------------------------------- attributes
 
     def get_attribute(self, value: Value, name: str, node: ir.NodeId) -> Value:
-        if isinstance(value, Canonical):
-            return Canonical(f"{value.name}.{name}")
         if isinstance(value, Object):
             return self._of_object(value, name, node)
+        if isinstance(value, Opaque):
+            return self._of_opaque(value, name, node)
+        if isinstance(value, Canonical):
+            return Canonical(f"{value.name}.{name}")
         if isinstance(value, ClassValue):
             member = self.find_member(value, name)
             return member if member is not None else Opaque(f"{value.definition.name}.{name}", node=node)
-        if isinstance(value, Opaque):
-            return self._of_opaque(value, name, node)
         if isinstance(value, Form):
             if name in _DETACHED:
                 return self.detached(value)

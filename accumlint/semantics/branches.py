@@ -24,7 +24,7 @@ class Branches(Expressions):
     """Executes `if` and `match`."""
 
     def exec_if(self, node: ir.If, frame: Frame) -> None:
-        begin = self.spent
+        begin, relevance = self.spent, self.program.relevance
         test = self.evaluate(node.test, frame)
         truth = self.truth(test)
         if truth is None and isinstance(test, Opaque) and self._learns_from_test(test, node, frame, begin):
@@ -32,22 +32,24 @@ class Branches(Expressions):
             truth = self.truth(test)
         numeric = truth is not None and not isinstance(node.test, ir.Constant)
         is_open = truth is None
-        guessed = is_open and not self.program.relevance.words(node.body)
+        guessed = is_open and not relevance.words(node.body)
         if truth is None:
             truth = self.choose_branch(test, node, frame)
             self._note_missing(test, node, frame, truth=truth)
         else:
             self.trace.tests.setdefault(node.node, set()).add(truth)
-            if any(isinstance(statement, ir.Continue) for statement in node.body):
+            if relevance.block(node.body).continues:
                 self.trace.skips.add(node.node)
-        if is_open:
-            passed = self.program.relevance.words(node.orelse if truth else node.body)
+        if is_open and (passed := relevance.words(node.orelse if truth else node.body)):
             self.trace.untaken.update(dict.fromkeys(passed, node.node))
         self.anchored(node.node)
+        taken = node.body if truth else node.orelse
+        if not taken:
+            return
         self.guards.append(Guard(node.node, truth, numeric))
         self.guessing += guessed
         try:
-            self.execute(node.body if truth else node.orelse, frame)
+            self.execute(taken, frame)
         except Raised as raised:
             if is_open and not self.setting_up:
                 self._avoid(test, raised)
@@ -79,7 +81,7 @@ class Branches(Expressions):
         body = relevance.block(node.body)
         if relevance.words(node.body) or relevance.words(node.orelse):
             return True
-        if any(isinstance(s, ir.Continue) for s in node.body):
+        if body.continues:
             return True
         if len(node.body) == 1 and isinstance(node.body[0], ir.Return) and "step" in relevance.reached_by(frame.name):
             return True

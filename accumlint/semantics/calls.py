@@ -36,13 +36,14 @@ from accumlint.semantics.values import (
     Value,
     carries_gradient,
     derived,
-    facts_of,
+    facts_of_all,
     lineage_of,
     modules_of,
     path_of,
 )
 
 _MASK_NAME = re.compile(r"mask|(pad|padding|loss|label|attention|attn|response|completion|action|token|valid)_masks?")
+_REDUCES = re.compile(r"reduce|gather|sync", re.I)
 _LOSS_WORDS = ("loss", "cross_entropy", "criterion", "nll", "kl_div")
 
 
@@ -51,12 +52,12 @@ class Calls(HiddenLosses):
 
     def call_expression(self, node: ir.Call, frame: Frame) -> Value:
         function = node.function
-        if isinstance(function, ir.Name) and function.id == "super" and frame.find("super") is None:
-            return self._super(frame)
         if isinstance(function, ir.Attribute):
             receiver = self.evaluate(function.value, frame)
             arguments = self.arguments(node, frame)
             return self.call_attribute(receiver, function.name, arguments, node.node, frame, function.value)
+        if isinstance(function, ir.Name) and function.id == "super" and frame.find("super") is None:
+            return self._super(frame)
         callee = self.evaluate(function, frame)
         return self.call(callee, self.arguments(node, frame), node.node, frame)
 
@@ -64,28 +65,28 @@ class Calls(HiddenLosses):
         result = Arguments()
         for argument in node.arguments:
             value = self.evaluate(argument.value, frame)
-            if argument.star == "*":
+            if not argument.star:
+                if argument.keyword is None:
+                    result.positional.append(value)
+                    result.written.append(argument.value)
+                else:
+                    result.keywords[argument.keyword] = value
+                    result.written_keywords[argument.keyword] = argument.value
+            elif argument.star == "*":
                 known = self.known_items(value, limit=32)
                 result.positional += known if known is not None else []
                 result.written += [None] * len(known or ())
                 result.open_ended |= known is None
                 if known is None:
                     result.keywords.setdefault("*", value)
-            elif argument.star == "**":
-                if isinstance(value, Mapping):
-                    result.keywords |= {str(key): item for key, item in value.items.items()}
-                    result.open_ended |= value.rest is not None
-                    if value.rest is not None:
-                        result.keywords.setdefault("**", value.rest)
-                else:
-                    result.open_ended = True
-                    result.keywords.setdefault("**", value)
-            elif argument.keyword is not None:
-                result.keywords[argument.keyword] = value
-                result.written_keywords[argument.keyword] = argument.value
+            elif isinstance(value, Mapping):
+                result.keywords |= {str(key): item for key, item in value.items.items()}
+                result.open_ended |= value.rest is not None
+                if value.rest is not None:
+                    result.keywords.setdefault("**", value.rest)
             else:
-                result.positional.append(value)
-                result.written.append(argument.value)
+                result.open_ended = True
+                result.keywords.setdefault("**", value)
         return result
 
     def _super(self, frame: Frame) -> Value:
@@ -108,16 +109,16 @@ class Calls(HiddenLosses):
         written: ir.Expression | None = None,
     ) -> Value:
         """`receiver.name(...)`."""
-        if isinstance(receiver, Super):
-            return self._call_super(receiver, name, arguments, node, frame)
-        if isinstance(receiver, Canonical | ClassValue | FunctionValue):
-            if isinstance(receiver, FunctionValue):
-                return self.opaque(f"{receiver.name}.{name}()", *arguments.values, node=node)
-            return self.call(self.get_attribute(receiver, name, node), arguments, node, frame)
         if isinstance(receiver, Object):
             member = self.own_member(receiver, name)
             if member is not None:
                 return self.call(member, arguments, node, frame)
+        elif isinstance(receiver, (Canonical, ClassValue)):
+            return self.call(self.get_attribute(receiver, name, node), arguments, node, frame)
+        elif isinstance(receiver, FunctionValue):
+            return self.opaque(f"{receiver.name}.{name}()", *arguments.values, node=node)
+        elif isinstance(receiver, Super):
+            return self._call_super(receiver, name, arguments, node, frame)
         contained = call_container(self, receiver, name, arguments, node)
         if contained is not NotImplemented:
             return contained  # type: ignore[no-any-return]
@@ -238,10 +239,13 @@ class Calls(HiddenLosses):
             return receiver
         if receiver.path in self.objects:
             return self.objects[receiver.path]
-        losses = [v for v in arguments.values if self._is_loss(v)]
         own = written.name if isinstance(written, ir.Attribute) else written.id if isinstance(written, ir.Name) else ""
         canonical = guess_class(
-            receiver.path, name, has_loss=bool(losses), has_arguments=bool(arguments.values), written=own
+            receiver.path,
+            name,
+            has_loss=name == "backward" and any(map(self._is_loss, arguments.values)),
+            has_arguments=bool(arguments.positional or arguments.keywords),
+            written=own,
         )
         if not canonical or (receiver.lineage and canonical != OPTIMIZER):
             return receiver
@@ -261,18 +265,20 @@ class Calls(HiddenLosses):
         return any("@" in other or is_named_optimizer(other.rpartition(".")[2]) for other in others)
 
     def _unknown_method(self, receiver: Value, name: str, arguments: Arguments, node: ir.NodeId) -> Value:
-        path = f"{path_of(receiver)}.{name}({', '.join(path_of(v) for v in arguments.values)})"
+        owner = path_of(receiver)
+        path = f"{owner}.{name}({', '.join(map(path_of, arguments.values))})"
         self._note_reduced(name, arguments)
-        self.note_logged(path_of(receiver), name, arguments.values, node)
+        self.note_logged(owner, name, arguments.values, node)
         if isinstance(receiver, Object) and name in ("parameters", "named_parameters", "trainable_parameters"):
             return self.parameters_of(receiver, path, node)
         if isinstance(receiver, Opaque) and name in ("parameters", "named_parameters", "trainable_parameters"):
             return self.parameters_of(receiver, path, node)
-        sources: Sequence[Value] = [receiver, *arguments.values]
+        given = arguments.values
+        sources: Sequence[Value] = [receiver, *given]
         lineage, modules, gradient = derived(sources)
         if isinstance(receiver, Object | Opaque) and not lineage_of(receiver) and self._may_compute(arguments):
             gradient = gradient or (bool(lineage) and not self._is_data_method(name))
-        facts = frozenset().union(*(facts_of(source) for source in sources))
+        facts = facts_of_all(sources)
         if name in ("masked_fill", "masked_fill_", "where") and any(isinstance(v, int) for v in arguments.positional):
             facts |= {Fact("filled", node, path)}
         facts |= product_facts(name, sources, arguments.written, node)
@@ -317,12 +323,12 @@ class Calls(HiddenLosses):
             if contract is not None:
                 result = self.call_unknown(callee, arguments, node)
                 return self.declared_result(result, contract, node)
+        if isinstance(callee, Canonical):
+            return self.call_canonical(callee.name, arguments, node, frame)
         if isinstance(callee, FunctionValue):
             return self.call_function(callee, arguments, node)
         if isinstance(callee, ClassValue):
             return self.instantiate(callee, arguments, node)
-        if isinstance(callee, Canonical):
-            return self.call_canonical(callee.name, arguments, node, frame)
         if isinstance(callee, Method):
             return self.call_method(callee.receiver, callee.name, arguments, node, frame)
         if isinstance(callee, Object):
@@ -374,13 +380,13 @@ class Calls(HiddenLosses):
 
     def _unknown_function(self, name: str, arguments: Arguments, node: ir.NodeId) -> Value:
         """A library function that no table describes: its result derives from its arguments."""
-        path = f"{name.rpartition('.')[2]}({', '.join(path_of(v) for v in arguments.values)})"
+        values, last = arguments.values, name.rpartition(".")[2]
+        path = f"{last}({', '.join(map(path_of, values))})"
         self._note_wrapped(path, arguments)
         self._note_reduced(name, arguments)
-        self.note_logged("", name, arguments.values, node)
-        lineage, modules, gradient = derived(arguments.values)
-        facts = frozenset().union(*(facts_of(value) for value in arguments.values)) if arguments.values else frozenset()
-        facts |= product_facts(name.rpartition(".")[2], list(arguments.values), arguments.written, node)
+        self.note_logged("", name, values, node)
+        lineage, modules, gradient = derived(values)
+        facts = facts_of_all(values) | product_facts(last, values, arguments.written, node)
         if name == "torch.where" and -100 in arguments.positional:
             facts |= {Fact("filled", node, path)}
         own = name.startswith(".") or not name.startswith(
@@ -399,8 +405,8 @@ class Calls(HiddenLosses):
 
     def _note_reduced(self, name: str, arguments: Arguments) -> None:
         """A count that is handed to a helper of another file, which may add it up over the ranks in place."""
-        counts = [v for v in arguments.values if isinstance(v, Num) and v.depends_on_counts]
-        if counts and re.search(r"reduce|gather|sync", name, re.I):
+        counts = any(isinstance(v, Num) and v.depends_on_counts for v in arguments.values)
+        if counts and _REDUCES.search(name):
             self.trace.reduced = True
 
     def call_object(self, callee: Object, arguments: Arguments, node: ir.NodeId, frame: Frame | None) -> Value:
@@ -446,7 +452,7 @@ class Calls(HiddenLosses):
         path = f"{path_of(callee)}({names})"
         result = self.opaque(path, *arguments.values, node=node)
         modules = modules_of(callee) | self.module_names(callee) | result.modules
-        facts = frozenset().union(*(facts_of(value) for value in arguments.values)) if arguments.values else frozenset()
+        facts = facts_of_all(arguments.values)
         labels = [path_of(value) for name, value in arguments.keywords.items() if "label" in name]
         if labels:
             facts |= {Fact("labels argument", node)}
@@ -481,11 +487,11 @@ class Calls(HiddenLosses):
     ) -> LibraryCall:
         signature = self.program.registry.signature(row)
         plain = {name: value for name, value in arguments.keywords.items() if name not in ("*", "**")}
-        bound: dict[str, object] = dict(signature.bind(arguments.positional, plain))
+        bound: dict[str, object] = {**signature.bind(arguments.positional, plain)}
         written: dict[str, ir.Expression] = {}
-        for name, expression in zip([p.name for p in signature.parameters], arguments.written, strict=False):
+        for parameter, expression in zip(signature.parameters, arguments.written, strict=False):
             if expression is not None:
-                written[name] = expression
+                written[parameter.name] = expression
         written |= arguments.written_keywords
         return LibraryCall(row, receiver, bound, node, written, frame)
 

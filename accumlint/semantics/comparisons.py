@@ -54,12 +54,11 @@ class Comparisons(Arithmetic):
         self, word: str, left: Value, right: Value, node: ir.NodeId, literal: tuple[bool, bool] = (False, False)
     ) -> Value:
         """One comparison: a bool where it is decided. `literal` says which sides are written as constants."""
-        if word in _ORDERINGS:
-            left, right = constant(left), constant(right)
-        if word in ("is", "is not"):
-            return self._identical(left, right, node, negated=word == "is not")
-        if word in ("in", "not in"):
+        if word not in _ORDERINGS:
+            if word in ("is", "is not"):
+                return self._identical(left, right, node, negated=word == "is not")
             return self._contained(left, right, node, negated=word == "not in")
+        left, right = constant(left), constant(right)
         if isinstance(left, _PLAIN) and isinstance(right, _PLAIN):
             if self.loops and word in ("==", ">=", "<") and type(right) is int and right > 1:
                 self.moduli.append(right)
@@ -161,7 +160,7 @@ class Comparisons(Arithmetic):
 
     def truth(self, value: Value) -> bool | None:
         """Python's truth of a value, or None where it is not known."""
-        if value is None or isinstance(value, (bool, int, float, str, bytes)):
+        if isinstance(value, _PLAIN):
             return bool(value)
         if isinstance(value, Num):
             return compare("!=", value, number(0)).answer

@@ -16,22 +16,20 @@ _Plain: TypeAlias = "str | int | float | bool | bytes | None"
 
 def call_container(machine: Any, receiver: Value, name: str, arguments: Arguments, node: ir.NodeId) -> Any:
     """A method of a known container; NotImplemented where the receiver is none, or has no such method."""
-    if isinstance(receiver, Items) and name in _LIST:
-        return _LIST[name](machine, receiver, arguments, node)
-    if isinstance(receiver, Mapping) and name in _DICT:
-        return _DICT[name](machine, receiver, arguments, node)
-    if isinstance(receiver, str):
+    if isinstance(receiver, Opaque):
+        if not receiver.gradient and name in ("get", "pop") and arguments.positional:
+            return _lookup(machine, receiver, arguments, node)
+        if name in ("items", "values", "keys") and not arguments.positional:
+            path = f"{receiver.path}.{name}()"
+            return Opaque(path, receiver.lineage, receiver.gradient, receiver.modules, receiver.facts, node)
+    elif isinstance(receiver, Items):
+        if name in _LIST:
+            return _LIST[name](machine, receiver, arguments, node)
+    elif isinstance(receiver, Mapping):
+        if name in _DICT:
+            return _DICT[name](machine, receiver, arguments, node)
+    elif isinstance(receiver, str):
         return Opaque(f"{receiver!r}.{name}()")
-    if isinstance(receiver, Opaque) and not receiver.gradient and name in ("get", "pop") and arguments.positional:
-        return _lookup(machine, receiver, arguments, node)
-    if isinstance(receiver, Opaque) and name in ("items", "values", "keys") and not arguments.positional:
-        if name == "items":
-            return Opaque(
-                f"{receiver.path}.items()", receiver.lineage, receiver.gradient, receiver.modules, receiver.facts, node
-            )
-        return Opaque(
-            f"{receiver.path}.{name}()", receiver.lineage, receiver.gradient, receiver.modules, receiver.facts, node
-        )
     return NotImplemented
 
 

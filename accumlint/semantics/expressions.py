@@ -18,6 +18,7 @@ from accumlint.semantics.similarity import product_facts
 from accumlint.semantics.values import (
     Canonical,
     ClassValue,
+    Deferred,
     Fact,
     Form,
     FunctionValue,
@@ -55,11 +56,13 @@ class Expressions(Comparisons):
         return node.value  # type: ignore[no-any-return]
 
     def eval_name(self, node: ir.Name, frame: Frame) -> Value:
-        found = frame.find(node.id)
+        name = node.id
+        found = frame.find(name)
         if found is not None:
-            return self.bound_value(found, node.id)
-        self.need(node.id, frame)
-        return self.free_name(node.id, node.node)
+            value = found.names.get(name)
+            return self.bound_value(found, name) if isinstance(value, Deferred) else value
+        self.need(name, frame)
+        return self.free_name(name, node.node)
 
     def eval_attribute(self, node: ir.Attribute, frame: Frame) -> Value:
         return self.get_attribute(self.evaluate(node.value, frame), node.name, node.node)
@@ -130,7 +133,7 @@ class Expressions(Comparisons):
         result: Value = True
         for word, part in zip(node.operators, node.comparators, strict=True):
             right = self.evaluate(part, frame)
-            written = (isinstance(node.left, ir.Constant), isinstance(part, ir.Constant))
+            written = (type(node.left) is ir.Constant, type(part) is ir.Constant)
             result = self.compared(word, left, right, node.node, written)
             if result is False:
                 return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -28,6 +29,9 @@ from accumlint.semantics.values import (
 MODULE = "torch.nn.Module"
 OPTIMIZER = "torch.optim.Optimizer"
 OUT_OF_CALLS = "functions call each other too often within one iteration"
+_SHOWS = re.compile(r"print|log|write|add_scalar|wandb|info|postfix|track", re.I)
+"""Names of what shows numbers to people."""
+_HOLDS_LOSS = frozenset({Form, Items, Mapping, Opaque})
 
 
 @dataclass(slots=True)
@@ -182,14 +186,9 @@ class Functions(Loops):
 
     def note_logged(self, receiver: str, name: str, values: Sequence[Value], node: ir.NodeId) -> None:
         """Remember losses that are shown to people."""
-        word = f"{receiver}.{name}".lower()
-        if not any(
-            part in word for part in ("print", "log", "write", "add_scalar", "wandb", "info", "postfix", "track")
-        ):
-            return
-        for value in values:
-            for loss in losses_in(value):
-                self.trace.logged.append((node, loss))
+        losses = [loss for value in values if type(value) in _HOLDS_LOSS for loss in losses_in(value)]
+        if losses and _SHOWS.search(f"{receiver}.{name}"):
+            self.trace.logged += [(node, loss) for loss in losses]
 
 
 def losses_in(value: Value, depth: int = 3) -> list[Form]:

@@ -24,7 +24,7 @@ class Learning(MachineState):
         """The number that a value is, if it is one in this run."""
         if isinstance(value, Opaque):
             known = self.knowledge.numbers.get(value.path)
-            if known is not None and is_configured(value):
+            if known is not None and (not value.lineage or is_configured(value)):
                 return number(known, value.path, frozenset({value.path}))
             if value.parts is not None:
                 return self._work_out(value)
@@ -143,7 +143,7 @@ class Learning(MachineState):
 
     def is_factor(self, value: Value) -> bool:
         """Whether an unknown was given a value without a meaning, or was computed from one."""
-        if not isinstance(value, (Opaque, Num)):
+        if not self.knowledge.factors or not isinstance(value, (Opaque, Num)):
             return False
         if isinstance(value, Num):
             return not self.knowledge.factors.keys().isdisjoint(value.unknowns)

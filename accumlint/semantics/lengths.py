@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from accumlint.reading import ir
 from accumlint.reading.prefilter import BACKWARDS
-from accumlint.reading.walk import called_name
+from accumlint.reading.walk import all_statements, called_name
 from accumlint.semantics.knowledge import LoopState, LoopUse, Restart, is_configured, wanted_length
 from accumlint.semantics.numbers import Num
 from accumlint.semantics.statements import Statements
@@ -94,7 +94,7 @@ class Lengths(Statements):
         words = relevance.words(body)
         if words.isdisjoint(BACKWARDS) or "step" not in words:
             return FIRST_LENGTH
-        loops = [part for each in body for part in nodes_of(each) if isinstance(part, (ir.For, ir.While))]
+        loops = [each for each in all_statements(body, into_scopes=False) if isinstance(each, (ir.For, ir.While))]
         inner = [loop for loop in loops if not relevance.words(loop.body).isdisjoint(BACKWARDS)]
         use = LoopUse(direct_backward=not inner, any_backward=True, any_step=True)
         brings = bool(inner) and not key.startswith("range@") and _collects(body, inner)

@@ -21,7 +21,7 @@ from accumlint.semantics.values import (
     Object,
     Opaque,
     Value,
-    facts_of,
+    facts_of_all,
     path_of,
 )
 
@@ -131,7 +131,7 @@ class Operands(Calls):
     # ------------------------------------------------------------------------------------------ applying
 
     def is_context(self, row: api.Row) -> bool:
-        return any(isinstance(effect, api.NoGrad) for effect in row.does)
+        return row.turns_gradients_off
 
     def enter(self, context: Context) -> Value:
         value = self.apply(context.call)
@@ -144,7 +144,7 @@ class Operands(Calls):
         """Run the effects of a row in order; at most one of them yields the value of the call."""
         for text in call.row.assumes:
             self.assume(text)
-        if any(isinstance(effect, api.NoGrad) for effect in call.row.does):
+        if call.row.turns_gradients_off:
             self.no_grad += 1
             return None
         yielded = self._run(call.row.does, call)
@@ -155,13 +155,14 @@ class Operands(Calls):
             name = call.row.call.rpartition(".")[2]
             text = f"{path_of(call.receiver)}.{name}" if call.receiver is not None else name
             result = self.opaque(f"{text}({', '.join(path_of(s) for s in sources[1:])})", *sources, node=call.node)
-            return replace(result, facts=frozenset().union(*(facts_of(source) for source in sources)))
+            facts = facts_of_all(sources)
+            return replace(result, facts=facts) if facts else result
         return yielded  # type: ignore[no-any-return]
 
     def _run(self, effects: tuple[api.Effect, ...], call: LibraryCall) -> Any:
         result: Any = NOTHING
         for effect in effects:
-            if all(self.holds(condition, call) for condition in effect.when):
+            if not effect.when or all(self.holds(condition, call) for condition in effect.when):
                 value = self.handle(effect, call)
                 if value is not NOTHING:
                     result = value

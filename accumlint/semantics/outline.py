@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from accumlint.reading import ir
 from accumlint.reading.prefilter import BACKWARDS
 from accumlint.reading.program import Module
-from accumlint.reading.walk import called_name, children, last_name, walk
+from accumlint.reading.walk import all_statements, blocks, called_name, last_name, walk
 from accumlint.semantics.summaries import followed_name, nodes_of
 
 STEPPERS = frozenset({"loss_scaler"})
@@ -50,7 +50,7 @@ def outline_of(module: Module) -> Outline:
     aliases: list[tuple[str, str]] = []
     imports: list[str] = []
     definitions: list[ir.Function] = []
-    for node in module.nodes:
+    for node in all_statements(module.body):
         if isinstance(node, ir.Assign):
             aliases += _aliases(node)
         elif isinstance(node, ir.Import):
@@ -65,6 +65,11 @@ def outline_of(module: Module) -> Outline:
         frozenset(_script_backwards(module.body)),
         frozenset(_script_calls(module.body)),
     )
+
+
+def definitions_in(module: Module) -> tuple[ir.Function, ...]:
+    """All functions that a module defines, methods and inner ones too, in the order of the source."""
+    return tuple(node for node in all_statements(module.body) if isinstance(node, ir.Function))
 
 
 def _aliases(node: ir.Assign) -> list[tuple[str, str]]:
@@ -91,7 +96,7 @@ def _functions(
             if isinstance(node, ir.Class):
                 yield from _functions(node.body, node, outer)
             else:
-                calls = [n for n in walk(node.body) if isinstance(n, ir.Call)]
+                calls = [n for n in walk(node.body) if type(n) is ir.Call]
                 backwards = frozenset(call.node for call in calls if _is_backward(call))
                 yield OutlinedFunction(node, owner, outer, backwards, frozenset(map(followed_name, calls)))
                 yield from _functions(node.body, owner, node)
@@ -102,8 +107,8 @@ def _definitions(statement: ir.Statement) -> Iterator[ir.Function | ir.Class]:
     if isinstance(statement, (ir.Function, ir.Class)):
         yield statement
         return
-    for part in children(statement):
-        if isinstance(part, ir.Statement):
+    for block in blocks(statement):
+        for part in block:
             yield from _definitions(part)
 
 
@@ -115,10 +120,9 @@ def _script_backwards(body: tuple[ir.Statement, ...]) -> Iterator[ir.NodeId]:
 
 
 def _script_calls(body: tuple[ir.Statement, ...]) -> Iterator[str]:
-    for statement in body:
-        for loop in nodes_of(statement):
-            if isinstance(loop, (ir.For, ir.While)):
-                yield from (followed_name(n) for n in walk(loop.body, into_scopes=False) if isinstance(n, ir.Call))
+    for loop in all_statements(body, into_scopes=False):
+        if isinstance(loop, (ir.For, ir.While)):
+            yield from (followed_name(n) for n in walk(loop.body, into_scopes=False) if isinstance(n, ir.Call))
 
 
 def _is_backward(call: ir.Call) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from accumlint.reading import ir
 from accumlint.reading.prefilter import BACKWARDS
+from accumlint.reading.project import FOREIGN, Project
 from accumlint.reading.walk import called_name, walk
 from accumlint.semantics.summaries import Block, nodes_of, read_block
 
@@ -28,7 +29,8 @@ class Relevance:
     functions: dict[str, list[ir.Function]]
     keywords: set[str]  # names of keyword arguments given anywhere in the file
     losses: set[str] = field(default_factory=set)  # names that are backpropagated somewhere in the file
-    _blocks: dict[int, Block] = field(default_factory=dict)
+    followed: dict[int, tuple[object, Block]] = field(default_factory=dict)  # of modules that other files follow too
+    _blocks: dict[int, tuple[object, Block]] = field(default_factory=dict)  # with the block, so that it stays alive
     _words: dict[int, frozenset[str]] = field(default_factory=dict)
     _reached: dict[str, frozenset[str]] = field(default_factory=dict)
     _tests: dict[int, frozenset[str]] = field(default_factory=dict)
@@ -37,21 +39,23 @@ class Relevance:
     _kept: list[object] = field(default_factory=list)  # blocks whose identity is a key stay alive
 
     @classmethod
-    def of(cls, nodes: Iterable[ir.Statement | ir.Expression]) -> Relevance:
+    def of(cls, nodes: Iterable[ir.Statement | ir.Expression], project: Project | None = None) -> Relevance:
         """What the nodes of a file say, all of them in order (`Module.nodes`)."""
         functions: dict[str, list[ir.Function]] = {}
         keywords: set[str] = set()
         losses: set[str] = set()
         for node in nodes:
-            if isinstance(node, ir.Call):
-                keywords |= {argument.keyword for argument in node.arguments if argument.keyword}
+            if type(node) is ir.Call:
+                for argument in node.arguments:
+                    if argument.keyword:
+                        keywords.add(argument.keyword)
                 if called_name(node) in BACKWARDS:
                     values = [node.function.value] if isinstance(node.function, ir.Attribute) else []
                     values += [argument.value for argument in node.arguments]
                     losses |= {part.id for value in values for part in walk(value) if isinstance(part, ir.Name)}
-            elif isinstance(node, ir.Function):
+            elif type(node) is ir.Function:
                 functions.setdefault(node.name, []).append(node)
-        return cls(functions, keywords, losses)
+        return cls(functions, keywords, losses, {} if project is None else project.blocks)
 
     def extend(self, body: tuple[ir.Statement, ...], functions: Iterable[ir.Function] | None = None) -> None:
         """Add the functions of another module that is followed (`functions`, if they are known); a module that was
@@ -99,11 +103,11 @@ class Relevance:
 
     def block(self, block: tuple[ir.Statement, ...]) -> Block:
         """What a block does by itself."""
-        known = self._blocks.get(id(block))
+        blocks = self.followed if block and block[0].node >= FOREIGN else self._blocks
+        known = blocks.get(id(block))
         if known is None:
-            known = self._blocks[id(block)] = read_block(block)
-            self._kept.append(block)
-        return known
+            known = blocks[id(block)] = (block, read_block(block, self.block))
+        return known[1]
 
     def words(self, block: tuple[ir.Statement, ...]) -> frozenset[str]:
         """The event words that running a block can reach, through functions of the program too."""

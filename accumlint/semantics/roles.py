@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 OPTIMIZER = "torch.optim.Optimizer"
 SCHEDULER = "torch.optim.lr_scheduler.LRScheduler"
@@ -24,10 +25,9 @@ _ENGINE_NAME = re.compile(r"engine|deepspeed|\bds_", re.I)
 def guess_class(path: str, method: str, *, has_loss: bool, has_arguments: bool, written: str = "") -> str:
     """The canonical class of an unknown receiver of a method call, or "". Its own name counts more than its origin."""
     last = written or path.rpartition(".")[2]
-    if _ACCELERATOR_NAME.search(last):
-        return ACCELERATOR
-    if _FABRIC_NAME.search(last):
-        return FABRIC
+    framework = _framework(last)
+    if framework:
+        return framework
     if method == "step":
         return _stepper(last, has_arguments=has_arguments)
     if method == "zero_grad":
@@ -39,6 +39,14 @@ def guess_class(path: str, method: str, *, has_loss: bool, has_arguments: bool, 
     if method == "backward" and has_loss and _ENGINE_NAME.search(last):
         return ENGINE
     return ""
+
+
+@lru_cache(maxsize=4096)
+def _framework(name: str) -> str:
+    """The class of a framework whose object carries that name whatever is called on it, or ""."""
+    if _ACCELERATOR_NAME.search(name):
+        return ACCELERATOR
+    return FABRIC if _FABRIC_NAME.search(name) else ""
 
 
 def is_named_optimizer(name: str) -> bool:

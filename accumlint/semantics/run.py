@@ -108,7 +108,7 @@ def analyse(
     With `paired`, neighbouring sample points are two ranks that count differently, and what is summed over the ranks
     is their sum; without, every rank counts the same, and their number is an unknown.
     """
-    program = Program(module, registry, Relevance.of(module.nodes), project=project, paired=paired)
+    program = Program(module, registry, Relevance.of(module.nodes, project), project=project, paired=paired)
     covered: set[ir.NodeId] = set()
     followed: set[ir.NodeId] = set()
     results: list[Result] = []

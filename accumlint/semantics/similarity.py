@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from accumlint.reading import ir
-from accumlint.semantics.values import Fact, Facts, Value, carries_gradient, lineage_of
+from accumlint.semantics.values import NO_FACTS, Fact, Facts, Value, carries_gradient, lineage_of
 
 PRODUCT = "product"
 SIMILARITY = "similarity"
@@ -17,6 +17,7 @@ _PLAIN = frozenset({"@", "matmul", "mm"})
 _PRODUCTS = frozenset({"bmm", "einsum", "cdist", "cosine_similarity"})
 _PAIRWISE = frozenset({"cos_sim", "pytorch_cos_sim", "dot_score", "cdist", "pairwise_distances"})
 """Functions that compare every row of one argument with every row of the other."""
+_NAMES = _PLAIN | _PRODUCTS | _PAIRWISE
 _TRANSPOSED = frozenset({"t", "T", "mT", "adjoint"})
 
 
@@ -27,6 +28,8 @@ def product_facts(
 
     Similarities need two sides that come from the batch, computed or not: stored embeddings may be one of them.
     """
+    if name not in _NAMES:
+        return NO_FACTS
     computed = sum(carries_gradient(operand) for operand in operands)
     pairwise = name in _PAIRWISE or (name in _PLAIN and any(map(_is_transposed, written)))
     pairwise |= name == "cosine_similarity" and bool(written) and all(map(_is_spread, written))

@@ -6,12 +6,12 @@ function can do at all is the same each time. What it reaches through others is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from accumlint.reading import ir
 from accumlint.reading.record import thing
-from accumlint.reading.walk import called_name, walk
+from accumlint.reading.walk import blocks, called_name, header, walk
 
 EVENT_WORDS = frozenset(
     {
@@ -55,36 +55,47 @@ class Effects:
 @thing
 class Block:
     """What a piece of code does by itself, from one walk over it: what it can reach, the last names of all that it
-    calls, the names that it binds (`self.x` as "x"), and whether it may leave the loop or function around it."""
+    calls, the names that it binds (`self.x` as "x"), whether it may leave the loop or function around it, and whether
+    it does so by a `continue` of its own (in none of the blocks inside it)."""
 
     effects: Effects
     called: frozenset[str]
     binds: frozenset[str]
     jumps: bool
+    continues: bool
 
 
-def read_block(block: Iterable[ir.Statement]) -> Block:
-    """One walk over a block, without the bodies of functions and classes that it only defines."""
+def read_block(block: Sequence[ir.Statement], within: Callable[[tuple[ir.Statement, ...]], Block]) -> Block:
+    """What a block does, without the bodies of functions and classes that it only defines; `within` answers for the
+    blocks inside it, so that a statement is looked at once however deep it stands."""
     effects = Effects()
     called: set[str] = set()
     binds: set[str] = set()
     jumps = False
     for statement in block:
-        for node in nodes_of(statement):
-            if isinstance(node, ir.Call):
+        if isinstance(statement, (ir.Function, ir.Class)):
+            continue
+        effects.note(statement)
+        if isinstance(statement, ir.Assign):
+            binds.update(_bound_in(statement.targets))
+        elif isinstance(statement, (ir.Augment, ir.For)):
+            binds.update(_bound_in((statement.target,)))
+        elif isinstance(statement, _JUMPS):
+            jumps = True
+        for inner in map(within, blocks(statement)):
+            effects.words |= inner.effects.words
+            effects.follows |= inner.effects.follows
+            called |= inner.called
+            binds |= inner.binds
+            jumps = jumps or inner.jumps
+        for node in walk(header(statement), into_scopes=False):
+            if type(node) is ir.Call:
                 called.add(called_name(node))
                 effects.note(node)
-            elif isinstance(node, ir.Assign):
-                effects.note(node)
-                binds.update(_bound_in(node.targets))
-            elif isinstance(node, (ir.Augment, ir.For, ir.Walrus)):
-                effects.note(node)
+            elif type(node) is ir.Walrus:
                 binds.update(_bound_in((node.target,)))
-            elif isinstance(node, ir.Delete):
-                effects.note(node)
-            elif isinstance(node, _JUMPS):
-                jumps = True
-    return Block(effects, frozenset(called), frozenset(binds), jumps)
+    continues = any(isinstance(statement, ir.Continue) for statement in block)
+    return Block(effects, frozenset(called), frozenset(binds), jumps, continues)
 
 
 def _bound_in(targets: Iterable[ir.Expression]) -> Iterator[str]:

@@ -354,6 +354,18 @@ def facts_of(value: Value) -> Facts:
     return NO_FACTS
 
 
+def facts_of_all(values: Iterable[Value]) -> Facts:
+    """The facts of several values together."""
+    facts = NO_FACTS
+    for value in values:
+        if isinstance(value, Opaque):
+            if value.facts:
+                facts = facts | value.facts if facts else value.facts
+        elif not isinstance(value, _PLAIN):
+            facts |= facts_of(value)
+    return facts
+
+
 def carries_gradient(value: Value) -> bool:
     if isinstance(value, Opaque):
         return value.gradient

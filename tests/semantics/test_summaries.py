@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -67,9 +67,9 @@ def test_a_function_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
     original = relevance.read_block
 
-    def counted(block: Iterable[ir.Statement]) -> summaries.Block:
+    def counted(block: Sequence[ir.Statement], within: Callable[..., summaries.Block]) -> summaries.Block:
         read.append(id(block))
-        return original(block)
+        return original(block, within)
 
     monkeypatch.setattr(relevance, "read_block", counted)
     run(chain(6, "a + 1") + LOOP.format(before="f0(i)"))
