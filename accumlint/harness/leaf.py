@@ -17,7 +17,8 @@ from typing import Any
 from accumlint.harness.runner import Job, Runner, Status
 
 SEEDS = (0, 1, 2)
-SIZES = {"T": 6, "C": 5, "D": 3}
+SIZES = {"T": 6, "U": 5, "C": 5, "D": 3}
+"""U is T without one: outputs that were shifted already."""
 # As in tolerances.py, which needs torch. A leaf that casts to fp32 is held to fp32.
 LIMITS = {"torch.float64": 1e-12, "torch.float32": 1e-5, "torch.bfloat16": 3e-2, "torch.float16": 3e-2}
 KINDS = (
@@ -93,6 +94,7 @@ class LeafReport:
     seeds: tuple[int, ...] = ()
     engine: str = ""
     seconds: float = 0.0
+    ways: frozenset[str] = frozenset()  # outcomes of tests in the programs, where they note them
 
     @property
     def counts(self) -> tuple[tuple[float, float], ...]:
@@ -140,6 +142,7 @@ def check_pair(
         seeds=tuple(seeds),
         engine=f"torch {runner.torch_version}",
         seconds=result.seconds,
+        ways=frozenset(value.get("ways", ())),
     )
 
 

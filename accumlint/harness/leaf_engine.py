@@ -200,4 +200,5 @@ def leaf_run(torch: Any, *, pair: dict[str, Any], leaves: Any, seeds: Any, sizes
             vacuous = vacuous and found["counts"][0] == found["counts"][1]
             drawings.append([scenario, seed, *found["counts"]])
     problem = "the counts of D1 and D2 were always equal" if vacuous else ""
-    return {"problem": problem, "drawings": drawings, "errors": worst, "dtype": dtype}
+    ways = sorted(space.get("program_ways", ()))
+    return {"problem": problem, "drawings": drawings, "errors": worst, "dtype": dtype, "ways": ways}

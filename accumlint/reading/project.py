@@ -279,6 +279,10 @@ class Project:
         except (UnicodeDecodeError, ReadError):
             return None
 
+    def source(self, filename: str) -> str:
+        """The text of a module that was followed."""
+        return self._bytes_of(Path(filename)).decode("utf-8-sig", "replace")
+
     # ------------------------------------------------------------------------------------------ requirements
 
     def newest_allowed(self, library: str) -> Version:

@@ -11,6 +11,7 @@ from accumlint.repair.counts import Leaf, read_leaf
 from accumlint.repair.distributed import find_averaging
 from accumlint.repair.elementwise import averaged, read_mean
 from accumlint.repair.flow import Flow, by_steps, is_name, other_uses, trace_flow, unscaled
+from accumlint.repair.followed import lift_followed
 from accumlint.repair.helpers import count_at_caller, lift_helper, read_masked, read_part
 from accumlint.repair.hidden import read_hidden, rewrite_beside
 from accumlint.repair.names import Names
@@ -73,7 +74,22 @@ def _leaf(window: Window, flow: Flow, site: Site, divisions: frozenset[int], dra
         return read_leaf(layout, site, names) if values is None else read_mean(layout, site, values, names)
     if not isinstance(flow.root, ir.Call):
         raise Unplannable("the loss is not a plain expression")
-    return lift_helper(layout, site, flow.root, draft, names, divisions)
+    try:
+        return lift_helper(layout, site, flow.root, draft, names, divisions)
+    except Unplannable as problem:
+        passed = frozenset(division.node for division in flow.divided)
+        leaf = _followed(layout, site, flow.root, divisions - passed)
+        if leaf is None:
+            raise problem from None
+        return leaf
+
+
+def _followed(layout: Layout, site: Site, call: ir.Call, divisions: frozenset[int]) -> Leaf | None:
+    """The leaf of a helper that is no plain return, if it can be read."""
+    try:
+        return lift_followed(layout, site, call, divisions)
+    except Unplannable:
+        return None
 
 
 def rewrite_loss(

@@ -18,6 +18,7 @@ from accumlint.harness.leaf import Leaf, LeafPair, LeafReport, check_pair
 from accumlint.harness.runner import Runner, Status
 from accumlint.reading.program import Module
 from accumlint.repair import handmade
+from accumlint.repair.programs import WAYS, sizes_of
 from accumlint.repair.replay import MASK_NAME, LossCall, Replay, UnmodelledError
 from accumlint.repair.scope import Scope, changes_between
 
@@ -43,11 +44,13 @@ DRAWN = {
 NOT_RUN = tuple(status.value for status in Status if status not in (Status.RAISED, Status.OK))
 MASK_LENGTH = re.compile(r"len", re.I)
 MOST_KINDS = 3
+SMOOTHING = 0.1  # of labels, where the script does not say it
 FACTOR = 0.37  # what a loss is weighed by, where the script does not say it
 CLASS_COUNT = re.compile(r"vocab|class|label|num_tags|n_out", re.I)
 INDEXED_SHAPES: tuple[tuple[Shape, Shape], ...] = (
     (("B", "C"), ("B",)),
     (("B", "T", "C"), ("B", "T")),
+    (("B", "U", "C"), ("B", "T")),
     (("B", "C", "T"), ("B", "T")),
     (("B", "C", "T", "D"), ("B", "T", "D")),
 )
@@ -97,7 +100,8 @@ def check_leaves(before: Module, after: Module, obligations: Sequence[Any], runn
         node = each.site if isinstance(each.site, int) else each.site.node
         line = before.syntax.span(node).line if node >= 0 else 0
         try:
-            found = _check(_Texts(old, new, line, each.mean_text, each.sum_text, each.count_text), runner)
+            texts = _Texts(old, new, line, each.mean_text, each.sum_text, each.count_text, before.filename)
+            found = _check(texts, runner)
         except (UnmodelledError, SyntaxError, KeyError, ValueError) as problem:
             return LeafProblem(str(problem) or type(problem).__name__)
         if isinstance(found, LeafProblem):
@@ -115,10 +119,12 @@ class _Texts:
     mean: str
     sum: str
     count: str
+    filename: str
 
 
 def _check(texts: _Texts, runner: Runner) -> LeavesHold | LeafProblem:
-    replay = Replay(Scope.at(texts.old, texts.line or _line_of(texts.old, texts.mean, "")))
+    scope = Scope.at(texts.old, texts.line or _line_of(texts.old, texts.mean, ""))
+    replay = Replay(scope, filename=texts.filename)
     place = replay.scope.place
     replay.home = Scope.at(texts.new, _line_of(texts.new, texts.count, place)).place
     mean = replay.text(_expression(texts.mean))
@@ -140,12 +146,16 @@ def _check(texts: _Texts, runner: Runner) -> LeavesHold | LeafProblem:
     assumptions: list[str] = []
     reason = ""
     restricted = bool(replay.calls) and _is_squeezed(replay)
-    for leaves, constants in _ways(replay, count, restricted):
-        report = check_pair(_pair(mean, total, count, leaves, constants), runner)
+    lists: set[bool] = set()  # whether the outputs were lists where it held
+    for (leaves, constants), sizes, split in itertools.product(
+        _ways(replay, count, restricted), sizes_of(replay.numbers), (False, True)[: 1 + bool(replay.lists)]
+    ):
+        bodies = (mean, total, count) if not split else _split(replay, mean, total, count)
+        report = check_pair(_pair(replay, bodies, leaves, constants), runner, sizes=sizes)
         raised = report.reason.startswith(Status.RAISED.value)
         if raised and "out of bounds" in report.reason:
             leaves = tuple(replace(leaf, ignore_index=None) for leaf in leaves)
-            report = check_pair(_pair(mean, total, count, leaves, constants), runner)
+            report = check_pair(_pair(replay, bodies, leaves, constants), runner, sizes=sizes)
             raised = report.reason.startswith(Status.RAISED.value)
             assumptions.append(f"no target is an ignored label (`{texts.count}` would fail on it)")
         if not raised and not report.drawings and report.reason.startswith(NOT_RUN):
@@ -156,6 +166,12 @@ def _check(texts: _Texts, runner: Runner) -> LeavesHold | LeafProblem:
         if not report.holds:
             return LeafProblem(f"`{texts.count}` is not what the loss divides by ({report.reason})", True)
         held.append(report)
+        lists.add(split)
+    ways = frozenset[str]().union(*(report.ways for report in held))
+    if held and (untaken := sorted(replay.ways - ways)):
+        raise UnmodelledError(f"a branch of the loss is not taken on drawn data ({untaken[0]})")
+    if held and len(lists) < 1 + bool(replay.lists):
+        raise UnmodelledError(f"`{texts.mean[:60]}` runs on tensors or on lists of them, not on both")
     if not held:
         raise UnmodelledError(reason or f"`{texts.mean[:60]}` runs on no usual shape of data")
     if restricted:
@@ -186,13 +202,28 @@ def _line_of(tree: ast.Module, text: str, place: str) -> int:
     return max(near or lines, default=0)
 
 
-def _pair(mean: str, total: str | None, count: str, leaves: tuple[Leaf, ...], constants: dict[str, object]) -> LeafPair:
+Bodies = tuple[str, str | None, str]  # of the mean, the sum and the count
+
+
+def _pair(replay: Replay, bodies: Bodies, leaves: tuple[Leaf, ...], constants: dict[str, object]) -> LeafPair:
     names = ", ".join(leaf.name for leaf in leaves)
     lines = ["import torch", *(f"{name} = {value!r}" for name, value in constants.items())]
-    for name, body in (("mean_loss", mean), ("sum_loss", total), ("count", count)):
+    lines += [WAYS, *replay.programs.values()] if replay.programs else []
+    for name, body in zip(("mean_loss", "sum_loss", "count"), bodies, strict=True):
         if body is not None:
             lines.append(f"def {name}({names}):\n    return {body}")
-    return LeafPair("\n".join(lines) + "\n", leaves, sum=None if total is None else "sum_loss")
+    return LeafPair("\n".join(lines) + "\n", leaves, sum=None if bodies[1] is None else "sum_loss")
+
+
+def _split(replay: Replay, *bodies: str | None) -> Bodies:
+    """The same programs with outputs in pieces along their second dimension, as some heads return them."""
+    mean, total, count = (
+        None if body is None else re.sub(rf"=({'|'.join(replay.lists)})\b(?=[,)])", r"=[*\1.split(2, dim=1)]", body)
+        for body in bodies
+    )
+    assert mean is not None
+    assert count is not None
+    return mean, total, count
 
 
 # ------------------------------------------------------------------------------------------------------------ data
@@ -217,7 +248,13 @@ def _ways(replay: Replay, count: str, restricted: bool) -> Iterator[tuple[tuple[
 def _drawings(replay: Replay, restricted: bool) -> Iterator[tuple[tuple[Leaf, ...], dict[str, object]]]:
     """Every way to draw the leaves: the shapes of the losses, and masks as floats, bools or integers."""
     names = {name: what for what, name in replay.leaves.items()}
-    constants = _constants(replay, names)
+    for smoothing in (SMOOTHING, 0.0) if replay.programs else (SMOOTHING,):
+        yield from _drawn_with(replay, restricted, names, _constants(replay, names, smoothing))
+
+
+def _drawn_with(
+    replay: Replay, restricted: bool, names: dict[str, str], constants: dict[str, object]
+) -> Iterator[tuple[tuple[Leaf, ...], dict[str, object]]]:
     kinds = list({call.name: None for call in replay.calls})
     if len(kinds) > MOST_KINDS:
         raise UnmodelledError("many kinds of losses in one expression")
@@ -234,7 +271,9 @@ def _drawings(replay: Replay, restricted: bool) -> Iterator[tuple[tuple[Leaf, ..
         picked = replay.selectors & set(others)
         for dtype in ("bool",) if picked else ("float64", "bool", "int64") if others else ("float64",):
             rest = {name: _other(name, names[name], inputs, targets, dtype, replay) for name in others}
-            yield tuple((roles | rest)[name] for name in names if name not in constants), constants
+            drawn = tuple((roles | rest)[name] for name in names if name not in constants)
+            if all(len(leaf.shape) >= replay.ranks.get(leaf.name, 0) for leaf in drawn):  # else a batch would be cut
+                yield drawn, constants
 
 
 def _shapes_of(name: str, restricted: bool) -> tuple[tuple[Shape, Shape], ...]:
@@ -251,10 +290,10 @@ def _shapes_of(name: str, restricted: bool) -> tuple[tuple[Shape, Shape], ...]:
     return shapes
 
 
-def _constants(replay: Replay, names: dict[str, str]) -> dict[str, object]:
+def _constants(replay: Replay, names: dict[str, str], smoothing: float) -> dict[str, object]:
     found: dict[str, object] = {}
     for call in replay.calls:
-        for parameter, value in (("ignore_index", 0), ("label_smoothing", 0.1)):
+        for parameter, value in (("ignore_index", 0), ("label_smoothing", smoothing)):
             for root in call.roots.get(parameter, []):
                 found[root] = value
     for root in replay.factors:

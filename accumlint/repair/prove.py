@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from accumlint.repair.prove_weights import is_reduced, misweighed, original_factors, terms_of, trace_factors
-from accumlint.repair.prove_windows import Segment, cut_segments, whole_size
+from accumlint.repair.prove_windows import Segment, cut_segments, ends_of, whole_size
 from accumlint.semantics.numbers import POINTS, Num
 from accumlint.semantics.run import FLIPS, Result
 from accumlint.semantics.trace import ADVANCE, BACKWARD, CLIP, SCALE, STEP, UNSCALE, UPDATE, Event, Snapshot, Trace
@@ -144,7 +144,7 @@ def _prove_store(
         return 0
     for segment in segments:
         if segment.step is None:
-            if trace.ends and not expectation.crossing:
+            if ends_of(trace) and not expectation.crossing:
                 raise NotShownError("gradient is left over when the loop ends")
             assumptions["the stream does not end inside a window"] = None
             continue

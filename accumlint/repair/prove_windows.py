@@ -72,8 +72,26 @@ def cut_segments(trace: Trace, store: str) -> list[Segment]:
     return segments
 
 
+def ends_of(trace: Trace) -> list[int]:
+    """Where data end: places among the events.
+
+    A loop beside, as a validation is, ends none of the microbatches that come from other streams, or by `next` from
+    what is taken to be endless.
+    """
+    backwards = [event for event in trace.events if event.kind == BACKWARD]
+    around = {loop for event in backwards for loop, _ in event.loops}
+    kinds = {kind for event in backwards for kind in trace.lineages.get(event.microbatch, ("",))}
+    streams = {kind.removeprefix("batch:") for kind in kinds if kind.startswith("batch:")}
+    known = all(kind == "next" or kind.startswith("batch:") for kind in kinds)
+
+    def is_own(loop: int, key: str) -> bool:
+        return not known or loop in around or any(key in stream or stream in key for stream in streams)
+
+    return [index for index, loop, key in trace.ends if is_own(loop, key)]
+
+
 def _mark_ends(trace: Trace, segment: Segment, places: dict[int, int]) -> None:
-    ends = [index for index, _, _ in trace.ends]
+    ends = ends_of(trace)
     backwards = [places[id(event)] for event in segment.backwards]
     if not backwards:
         return
@@ -86,7 +104,7 @@ def _mark_ends(trace: Trace, segment: Segment, places: dict[int, int]) -> None:
 
 def meant_windows(trace: Trace, segments: list[Segment]) -> list[list[int]]:
     """The windows that are to step: all, but a last one where the stream is endless or windows run over its ends."""
-    steps_only = trace.guessed or not trace.ends or any(segment.crosses_end for segment in segments)
+    steps_only = trace.guessed or not ends_of(trace) or any(segment.crosses_end for segment in segments)
     filled = [segment for segment in segments if segment.microbatches]
     return [list(segment.microbatches) for segment in filled if segment.step is not None or not steps_only]
 

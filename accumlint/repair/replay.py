@@ -12,6 +12,7 @@ import sys
 import zlib
 from dataclasses import dataclass, field
 
+from accumlint.repair.functions import find_called
 from accumlint.repair.scope import Scope
 
 METHODS = frozenset(
@@ -23,7 +24,7 @@ METHODS = frozenset(
      "type_as", "unflatten", "movedim", "swapaxes", "square", "pow", "sqrt", "sigmoid", "tanh", "relu", "log1p",
      "neg", "logsumexp", "add", "sub", "maximum", "minimum", "clip", "amax", "amin"}
 )  # fmt: skip
-DROPPED = frozenset({"cuda", "cpu", "contiguous", "pin_memory"})
+DROPPED = frozenset({"cuda", "cpu", "pin_memory"})
 FUNCTIONS = frozenset(
     {"torch.sum", "torch.mean", "torch.flatten", "torch.ones_like", "torch.zeros_like", "torch.full_like",
      "torch.where", "torch.full", "torch.ones", "torch.zeros", "torch.tensor", "torch.numel", "torch.clamp",
@@ -100,10 +101,16 @@ class Replay:
     squeezed: set[str] = field(default_factory=set)
     indices: set[str] = field(default_factory=set)  # leaves that pick a class
     selectors: set[str] = field(default_factory=set)  # leaves that pick elements
+    ranks: dict[str, int] = field(default_factory=dict)  # leaves whose last dimensions are cut: how many they must have
     partial: bool = False  # something is reduced over some of its dimensions
     loss: ast.expr | None = None  # what was asked for last: a helper that it calls is followed
     small: float = 0.0  # what is added to a divisor and was left out
     seen: set[str] = field(default_factory=set)  # the names that were read
+    filename: str = ""  # of the script: helpers in other files of its project are followed
+    programs: dict[str, str] = field(default_factory=dict)  # helpers that are run as they are written, by their names
+    numbers: set[int] = field(default_factory=set)  # whole numbers in these
+    ways: set[str] = field(default_factory=set)  # outcomes of their tests that drawn data have to bring about
+    lists: set[str] = field(default_factory=set)  # leaves that these may be given as lists of their parts
 
     def text(self, node: ast.expr, line: int | None = None) -> str:
         self.loss = node
@@ -249,7 +256,10 @@ class _Writer:
         if isinstance(index, ast.Slice | ast.Tuple):
             parts = index.elts if isinstance(index, ast.Tuple) else [index]
             written = ", ".join(self.write(part) for part in parts)
-            return f"{self.write(node.value)}[{written}]"
+            whole = self.write(node.value)
+            if _is_dots(parts[0]) and any(isinstance(p, ast.Slice) and (p.lower or p.upper) for p in parts[1:]):
+                self.replay.ranks[whole] = max(self.replay.ranks.get(whole, 0), len(parts))
+            return f"{whole}[{written}]"
         picks = self.write(index)
         self.replay.selectors |= {name for name in self.replay.leaves.values() if mentions(picks, name)}
         return f"{self.write(node.value)}[{picks}]"
@@ -320,8 +330,53 @@ class _Writer:
         ) is not None:
             return inlined
         if isinstance(node.func, ast.Attribute):
-            return self._method(node, node.func)
-        return self.replay.leaf(ast.unparse(node))
+            return self._program(node) or self._method(node, node.func)
+        return self._program(node) or self.replay.leaf(ast.unparse(node))
+
+    def _program(self, node: ast.Call) -> str:
+        """A call of a helper that is run as it is written, if it computes a loss; "" for any other call."""
+        from accumlint.repair.programs import read_program
+
+        called = find_called(self.replay.scope.tree, self.replay.filename, node)
+        passed = called.bound(node) if called is not None else None
+        if called is None or passed is None:
+            return ""
+        try:
+            program = read_program(called, passed, f"helper_{len(self.replay.programs)}")
+        except UnmodelledError:
+            if node is self.replay.loss:
+                raise
+            return ""
+        if not program.calls and node is not self.replay.loss:
+            return ""
+        texts = {parameter: self.write(value) for parameter, value in passed.items()}
+        given = {p: ast.unparse(v) for p, v in called.defaults.items()} | texts
+        known = sorted(self.replay.leaves.values(), key=len, reverse=True)
+        used: set[str] = set()
+        for call in program.calls:
+            roots = {
+                p: list(dict.fromkeys(leaf for r in found for leaf in known if mentions(given[r], leaf)))
+                for p, found in call.roots.items()
+            }
+            plain = {p: given[found[0]] for p, found in call.roots.items() if len(found) == 1 and not roots[p]}
+            options = call.options | {p: ast.literal_eval(t) for p, t in plain.items() if _is_literal(t)}
+            self.replay.calls.append(LossCall(call.name, call.arguments, roots, options))
+            used |= {leaf for found in roots.values() for leaf in found}
+        for parameter, text in texts.items() if program.calls else ():
+            for leaf in known:
+                if (
+                    mentions(text, leaf)
+                    and leaf not in used
+                    and not MASK_NAME.search(f"{parameter} {ast.unparse(passed[parameter])}")
+                ):
+                    raise UnmodelledError(f"what `{ast.unparse(passed[parameter])[:60]}` is for the loss is not known")
+        self.replay.lists |= {texts[p] for p in program.lists & texts.keys() if texts[p] in known}
+        self.replay.programs[program.name] = program.text
+        self.replay.numbers |= program.numbers
+        self.replay.ways |= program.ways
+        self.replay.partial = self.replay.partial or program.partial
+        self.replay.small = max(self.replay.small, program.small)
+        return f"{program.name}({', '.join(f'{p}={t}' for p, t in texts.items())})"
 
     def _drawn(self, node: ast.Call) -> str:
         """Random data of the script: drawn here as any other data is. Two draws that are written alike are two."""
@@ -434,6 +489,10 @@ class _Writer:
         options = {p: ast.literal_eval(t) for p, t in texts.items() if not roots[p] and _is_literal(t)}
         self.replay.calls.append(LossCall(name, given, roots, options))
         return f"torch.nn.functional.{name}({', '.join(f'{p}={t}' for p, t in texts.items())})"
+
+
+def _is_dots(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is Ellipsis
 
 
 def _has_open_bounds(index: ast.expr) -> bool:

@@ -141,10 +141,15 @@ class Effects(Iterators):
         if known is None:
             return replace(value, node=call.node) if isinstance(value, Opaque) else value
         for operand, word in ((effect.low, "max"), (effect.high, "min")):
-            bound = None if operand is None else self.as_number(self.operand(operand, call))
+            bound = None if operand is None else self._bound(self.operand(operand, call))
             if bound is not None:
                 known = combine(word, known, bound) or known
         return known
+
+    def _bound(self, value: Value) -> Num | None:
+        """A bound as a number; `torch.ones_like(count)` is one in every place."""
+        ones = isinstance(value, Opaque) and value.path.startswith("ones_like(")
+        return ONE if ones else self.as_number(value)
 
     def select(self, effect: api.Select, call: LibraryCall) -> Value:
         value, mask = self.operand(effect.of, call), self.operand(effect.by, call)

@@ -217,10 +217,11 @@ both(
         ignore=0,
     ),
 )
-both(
-    "helper_with_branches",
-    partial(tokens_problem, lambda model, t: lambda ns, _: ns["train"](model, t.batches, sgd(model), accum=K)),
-)
+for name in ("helper_with_branches", "helper_in_chunks"):
+    both(
+        name,
+        partial(tokens_problem, lambda model, t: lambda ns, _: ns["train"](model, t.batches, sgd(model), accum=K)),
+    )
 
 
 class Images(Tokens):

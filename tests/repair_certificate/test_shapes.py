@@ -18,7 +18,6 @@ REFUSED = {
     "distilled_and_labelled": "several loss terms with counts of their own: "
     "`soft.size(0)` and `int((y != -100).sum())`; no pre-count, as `soft`, which the count needs, "
     "is computed by a call in the loop",
-    "helper_with_branches": "`compute_loss` returns in several ways",
 }
 
 
