@@ -36,6 +36,7 @@ def lower_expression(table: Table, node: ast.AST) -> ir.Expression:
     if lower is None:
         raise UnlikeError(type(node).__name__)
     lowered = lower(table, node)
+    table.lowered.append(lowered)
     table.depth = depth - 1
     return lowered
 
@@ -151,7 +152,8 @@ def _subscript(table: Table, node: ast.Subscript) -> ir.Expression:
     several = table.add((node.slice,))
     indices = tuple([lower_expression(table, element) for element in node.slice.elts])
     table.depth -= 1
-    return ir.Subscript(here, value, ir.Display(several, "tuple", indices))
+    table.lowered.append(index := ir.Display(several, "tuple", indices))
+    return ir.Subscript(here, value, index)
 
 
 def _slice(table: Table, node: ast.Slice) -> ir.Expression:

@@ -38,6 +38,7 @@ def lower_statements(table: Table, nodes: list[ast.stmt]) -> tuple[ir.Statement,
             table.enter()
             lowered.append(lower(table, node))
             table.depth -= 1
+        table.lowered.append(lowered[-1])
     return tuple(lowered)
 
 
@@ -191,7 +192,7 @@ def _cases(table: Table, node: ast.Match) -> Iterator[ir.Case]:
             value = lower_expression(table, case.pattern.value)
         elif isinstance(case.pattern, ast.MatchSingleton):
             table.enter()
-            value = ir.Constant(table.add(case.pattern), case.pattern.value)
+            table.lowered.append(value := ir.Constant(table.add(case.pattern), case.pattern.value))
             table.depth -= 1
         names = tuple(dict.fromkeys(_bound_names(case.pattern)))
         is_wildcard = isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # a run that checks nothing, as all is known, need not build the classes of the IR
@@ -56,3 +57,7 @@ class Module:
 
             self._nodes.extend(walk(self.body))
         return self._nodes
+
+    def nodes_made(self, nodes: Iterable[ir.Statement | ir.Expression]) -> None:
+        """Take what the reader made, in any order, for `nodes`: they need not be walked then."""
+        self._nodes[:] = sorted(nodes, key=attrgetter("node"))

@@ -45,7 +45,11 @@ def read_module(
     lowered = _read_ast(text, tree, first_id)
     if lowered is not None:
         body, table = lowered
-        return Module(filename, body, AstSyntax(body, table.nodes, text, lines, first_id), name, lines, contracts)
+        by_ast = AstSyntax(body, table.nodes, text, lines, first_id)
+        module = Module(filename, body, by_ast, name, lines, contracts)
+        if not first_id:  # of a followed module nobody asks for them
+            module.nodes_made(table.lowered)
+        return module
     from accumlint.reading.read_concrete import read_concrete
 
     body, syntax = read_concrete(text, lines, first_id)

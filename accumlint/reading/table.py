@@ -17,11 +17,12 @@ class TooDeepError(Exception):
 class Table:
     """Hands out node ids in order, bounds the depth, and remembers whether the current function yields."""
 
-    __slots__ = ("depth", "first", "nodes", "yields")
+    __slots__ = ("depth", "first", "lowered", "nodes", "yields")
 
     def __init__(self, first: ir.NodeId = 0) -> None:
         self.first = first
         self.nodes: list[Any] = []  # of libcst or of ast
+        self.lowered: list[ir.Statement | ir.Expression] = []  # what was made of them, a parent after its parts
         self.depth = 0
         self.yields = False
 

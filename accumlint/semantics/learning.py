@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from accumlint.semantics.knowledge import STEPS_NAME, Restart, is_configured
 from accumlint.semantics.machine import MachineState
-from accumlint.semantics.numbers import Num, combine, number
+from accumlint.semantics.numbers import POINTS, Num, combine, number
 from accumlint.semantics.points import generic_value
 from accumlint.semantics.values import Opaque, Value
 
@@ -23,9 +23,13 @@ class Learning(MachineState):
     def as_number(self, value: Value) -> Num | None:
         """The number that a value is, if it is one in this run."""
         if isinstance(value, Opaque):
-            known = self.knowledge.numbers.get(value.path)
+            path = value.path
+            known = self.knowledge.numbers.get(path)
             if known is not None and (not value.lineage or is_configured(value)):
-                return number(known, value.path, frozenset({value.path}))
+                made = self.configured.get(path)
+                if made is None or made.at[0] is not known:
+                    made = self.configured[path] = Num((known,) * POINTS, path, frozenset({path}))
+                return made
             if value.parts is not None:
                 return self._work_out(value)
             return None if self.postponing else self._suppose(value)

@@ -110,6 +110,7 @@ class MachineState:
         self.modes: dict[str, bool] = {}  # whether a module is in train mode, where the code says so
         self.wrapped: dict[str, Stream] = {}  # counted elements that were handed to something unknown, by its path
         self.unanswered: dict[str, int] = {}  # unknowns whose number was asked for in vain: when first, in nodes
+        self.configured: dict[str, Num] = {}  # numbers of the configuration, by the unknown that holds them
         self.postponing = 0  # how many askers keep what they asked for
         self.made: dict[str, int] = {}  # how many things one place of the code has made
         for path, modules in knowledge.optimizers.items():

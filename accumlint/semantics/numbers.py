@@ -64,7 +64,7 @@ class Num:
     @property
     def depends_on_counts(self) -> bool:
         first = self.at[0]
-        return any(value is not first and value != first for value in self.at)
+        return self.at.count(first) != len(self.at)  # `count` knows the same object without comparing it
 
     @property
     def constant(self) -> Fraction:
@@ -75,9 +75,10 @@ class Num:
 
     def as_int(self) -> int | None:
         """The value as an int, if it is a constant whole number."""
-        if self.is_constant and self.at[0] is not None and self.at[0].denominator == 1:
-            return int(self.at[0])
-        return None
+        first = self.at[0]
+        if first is None or first.denominator != 1 or self.depends_on_counts:
+            return None
+        return first.numerator
 
 
 def exact(value: int | float | bool | Fraction) -> Fraction:

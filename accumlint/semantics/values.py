@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from accumlint.apis.language import Count, Role, Row
 from accumlint.reading import ir
@@ -21,16 +21,15 @@ if TYPE_CHECKING:
     from accumlint.semantics.frames import Frame
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Atom:
+class Atom(NamedTuple):
     """One arrival of data: a batch of a loader, a slice of it, a random draw. Later arrivals have larger serials.
 
-    `rank` orders kinds: a slice or batch (1) names the microbatch before a mere draw (0) does.
+    `rank` orders kinds: a slice or batch (1) names the microbatch before a mere draw (0) does. No two share a serial.
     """
 
     rank: int
     serial: int
-    kind: str = field(compare=False)
+    kind: str
 
 
 Lineage: TypeAlias = frozenset[Atom]
@@ -39,8 +38,7 @@ LONGEST_PATH = 160
 DEEPEST_PARTS = 5
 
 
-@record
-class Fact:
+class Fact(NamedTuple):
     """Something read off the code that later speaks for or against equal counts ("ignore_index", "mask", ...)."""
 
     name: str

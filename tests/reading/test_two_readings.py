@@ -13,6 +13,7 @@ from reading_corpus import source, standard_library
 from accumlint.reading.ast_syntax import AstSyntax
 from accumlint.reading.read import read_module
 from accumlint.reading.syntax import ConcreteSyntax
+from accumlint.reading.walk import walk
 
 ROOT = Path(__file__).parents[2]
 differences = runpy.run_path(str(ROOT / "scripts" / "compare_readings.py"))["differences"]
@@ -100,3 +101,23 @@ def test_a_hard_question_is_asked_of_libcst() -> None:
     assert isinstance(module.syntax.concrete, ConcreteSyntax)
     span = module.syntax.span(2)
     assert (span.column, span.end_column) == (5, 9)
+
+
+def same_nodes(text: str) -> bool:
+    """Whether `Module.nodes`, which the reader has in hand, are those that a walk over the module finds."""
+    module = read_module(text, "example.py")
+    walked = list(walk(module.body))
+    return len(walked) == len(module.nodes) and all(a is b for a, b in zip(walked, module.nodes, strict=True))
+
+
+@pytest.mark.parametrize("text", TRICKY)
+def test_the_nodes_of_a_module_are_those_of_a_walk(text: str) -> None:
+    assert same_nodes(text)
+
+
+def test_the_nodes_of_the_standard_library_and_of_our_files() -> None:
+    texts = [source(path) for path in standard_library()[4::9]]
+    texts += [path.read_text(encoding="utf-8") for path in sorted((ROOT / "accumlint").rglob("*.py"))[4::9]]
+    read = [text for text in texts if text is not None and "\0" not in text]
+    assert len(read) > 60
+    assert all(map(same_nodes, read))
