@@ -95,8 +95,7 @@ class _File:
                 operand = node.operand
                 if isinstance(operand, ir.Constant) and operand.value == 100:
                     ignored = Evidence("labels of -100 are not counted", node.node)
-            if isinstance(node, ir.Assign):
-                switched |= any(isinstance(t, ir.Attribute) and t.name in _SWITCHES for t in node.targets)
+            switched |= _is_switch(node)
             if isinstance(node, ir.If | ir.Conditional):
                 versioned |= any(asks_version(part, "transformers") for part in walk(node.test))
         return cls(module, registry, tokens, ignored, rows, switched, versioned)
@@ -143,6 +142,12 @@ def _divides_itself(view: ClassView, file: _File) -> bool:
 def reads_own_division(function: ir.Function) -> bool:
     """Whether a function reads the number of steps, and so may divide by it."""
     return any(isinstance(node, ir.Attribute) and node.name in _OWN_DIVISION for node in walk(function.body))
+
+
+def _is_switch(node: object) -> bool:
+    """`trainer.model_accepts_loss_kwargs = False`, said of any Trainer of the file; what is set on `self` is not."""
+    targets = node.targets if isinstance(node, ir.Assign) else ()
+    return any(isinstance(t, ir.Attribute) and t.name in _SWITCHES and dotted(t.value) != "self" for t in targets)
 
 
 def _words(node: object) -> list[str]:

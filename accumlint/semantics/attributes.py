@@ -154,6 +154,8 @@ class Machine(Effects):
             return Canonical(f"{value.name}.{name}")
         if isinstance(value, ClassValue):
             member = self.find_member(value, name)
+            if isinstance(member, FunctionValue) and _is_class_method(member):
+                return self.bind_method(member, value)
             return member if member is not None else Opaque(f"{value.definition.name}.{name}", node=node)
         if isinstance(value, Form):
             if name in _DETACHED:
@@ -251,6 +253,11 @@ class Machine(Effects):
         if not any(event.kind == BACKWARD and loop.node in dict(event.loops) for event in self.trace.events):
             self.knowledge.parameters[collection] = None
             raise Restart
+
+
+def _is_class_method(member: FunctionValue) -> bool:
+    decorators = member.function.decorators if isinstance(member.function, ir.Function) else ()
+    return any(_last_name(decorator) == "classmethod" for decorator in decorators)
 
 
 def _last_name(decorator: ir.Expression) -> str:

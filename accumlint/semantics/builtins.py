@@ -67,6 +67,8 @@ def _len(machine: Any, arguments: Arguments, node: ir.NodeId) -> Value:
         return Opaque(f"len({path_of(value)})", parts=None)
     if isinstance(value, Opaque) and machine.is_window(machine.key_of(value)):
         return int(machine.length_of_key(machine.key_of(value)))
+    if isinstance(value, Opaque) and all(atom.kind == "random" for atom in value.lineage):
+        machine.sized[f"len({value.path})"] = machine.key_of(value)
     return machine.size_of(value, f"len({path_of(value)})")  # type: ignore[no-any-return]
 
 
@@ -139,6 +141,12 @@ def _sum(machine: Any, arguments: Arguments, node: ir.NodeId) -> Value:
     return total
 
 
+def _parts_of(machine: Any, value: Opaque) -> list[Value]:
+    """The elements of an unknown list: microbatches of which nothing says how long they are."""
+    length = machine.length_of_key(machine.key_of(value))
+    return [Opaque(f"{value.path}[{i}]", frozenset({machine.new_atom("part", 1)})) for i in range(length)]
+
+
 def _list(kind: str) -> Handler:
     def handler(machine: Any, arguments: Arguments, node: ir.NodeId) -> Value:
         if not arguments.positional:
@@ -152,6 +160,8 @@ def _list(kind: str) -> Handler:
             else ""
         )
         items = machine.known_items(value)
+        if items is None and isinstance(value, Opaque) and value.path in machine.knowledge.emptied:
+            items = _parts_of(machine, value)
         if items is not None:
             return Items(kind, list(items), key)
         return value

@@ -14,6 +14,7 @@ from accumlint.semantics.containers import call_container
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.functions import OPTIMIZER, Arguments, losses_in
 from accumlint.semantics.hidden import HiddenLosses
+from accumlint.semantics.knowledge import Restart
 from accumlint.semantics.numbers import Num
 from accumlint.semantics.roles import guess_class, is_named_optimizer
 from accumlint.semantics.similarity import product_facts
@@ -149,6 +150,8 @@ class Calls(HiddenLosses):
             decorators = {d.id for d in member.function.decorators if isinstance(d, ir.Name)}
             if "staticmethod" in decorators:
                 return member
+            if "classmethod" in decorators and isinstance(receiver, Object) and receiver.instance is not None:
+                receiver = receiver.instance
         return replace(member, bound=receiver, is_bound=True)
 
     def find_member(self, owner: ClassValue, name: str) -> Value | None:
@@ -267,6 +270,8 @@ class Calls(HiddenLosses):
     def _unknown_method(self, receiver: Value, name: str, arguments: Arguments, node: ir.NodeId) -> Value:
         owner = path_of(receiver)
         path = f"{owner}.{name}({', '.join(map(path_of, arguments.values))})"
+        if name in ("pop", "popleft") and isinstance(receiver, Opaque):
+            self._learn_emptied(receiver, arguments)
         self._note_reduced(name, arguments)
         self.note_logged(owner, name, arguments.values, node)
         if isinstance(receiver, Object) and name in ("parameters", "named_parameters", "trainable_parameters"):
@@ -287,6 +292,15 @@ class Calls(HiddenLosses):
         result = Opaque(path, lineage, gradient and not self.no_grad, modules, facts, node)
         contract = self.contract_of_method(receiver, name, arguments)
         return result if contract is None else self.declared_result(result, contract, node)
+
+    def _learn_emptied(self, receiver: Opaque, arguments: Arguments) -> None:
+        """`while queue: ... queue.pop()`: what is unknown ends, when its elements have been taken one by one."""
+        taken = all(type(value) is int for value in arguments.values)
+        loops = any(loop.key.startswith("while@") for loop in self.loops)
+        if taken and loops and not receiver.lineage and receiver.path not in self.knowledge.emptied:
+            self.knowledge.emptied[receiver.path] = None
+            self.knowledge.lengths[self.key_of(receiver)] = 2 * self.knowledge.window + 2
+            raise Restart
 
     def _may_compute(self, arguments: Arguments) -> bool:
         return any(lineage_of(value) for value in arguments.values)

@@ -95,6 +95,7 @@ class Knowledge:
     apart: dict[str, None] = field(default_factory=dict)  # of those, whose step other methods take
     windows: dict[str, None] = field(default_factory=dict)  # unknown collections whose elements are microbatches
     optimizers: dict[str, frozenset[str]] = field(default_factory=dict)  # of late ones, by path: the modules they reach
+    emptied: dict[str, None] = field(default_factory=dict)  # unknown collections whose copy a loop takes apart
     parameters: dict[str, None] = field(default_factory=dict)  # unknown collections whose elements have gradients
 
     @property

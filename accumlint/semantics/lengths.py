@@ -9,7 +9,9 @@ from accumlint.reading import ir
 from accumlint.reading.prefilter import BACKWARDS
 from accumlint.reading.walk import all_statements, called_name
 from accumlint.semantics.knowledge import LoopState, LoopUse, Restart, is_configured, wanted_length
+from accumlint.semantics.machine import collection_of
 from accumlint.semantics.numbers import Num
+from accumlint.semantics.relevance import Relevance
 from accumlint.semantics.statements import Statements
 from accumlint.semantics.summaries import nodes_of
 from accumlint.semantics.values import Object, Opaque, RangeValue, Stream, Value, path_of
@@ -72,8 +74,11 @@ class Lengths(Statements):
         """A loop that trains, by its text, is given at once the length that shows it: no run is spent on learning it.
 
         What the run then shows corrects the length, as it does for other loops."""
+        self._learn_stride(value, node)
         key = "" if self.setting_up else self._key_of_unknown(value)
         trains = bool(key) and not self.program.relevance.words(node.body).isdisjoint(BACKWARDS)
+        if trains and isinstance(value, RangeValue) and isinstance(value.stop, Num):
+            self._learn_drawn(value.stop)
         number = self.pieces.get(key)
         if trains and number is not None:  # `batch.chunk(number)`: each part is a microbatch
             if not self.learns_here(number, self.spent):
@@ -88,14 +93,35 @@ class Lengths(Statements):
             if guessed not in (None, wanted):
                 raise Restart  # somebody has asked for the length before
 
+    def _learn_drawn(self, stop: Num) -> None:
+        """`for i in range(len(batches))` over shuffled data that was cut before: a microbatch is what has a place."""
+        data = self.sized.get(stop.text)
+        if data is not None and collection_of(data) not in self.knowledge.windows:
+            self.knowledge.windows[collection_of(data)] = None
+            self.knowledge.lengths[data] = 2 * self.knowledge.window + 2
+            raise Restart
+
+    def _learn_stride(self, value: Value, node: ir.For) -> None:
+        """`for start in range(0, len(batches), K)` around a loop that trains: a list is cut into windows."""
+        if self.setting_up or not isinstance(value, RangeValue) or not isinstance(value.step, Opaque):
+            return
+        words = self.program.relevance.words(node.body)
+        if words.isdisjoint(BACKWARDS) or "step" not in words or not _trains_inside(node.body, self.program.relevance):
+            return
+        if is_configured(value.step) and _hangs_on(value.stop, value.step.path) and self.is_open(value.step):
+            self.learn_steps(value.step)
+        for key, length in self.listed.items():
+            if length == value.stop and self.knowledge.lengths.get(key) == FIRST_LENGTH:
+                self.knowledge.lengths[key] = 2 * self.knowledge.window + 2
+                raise Restart
+
     def foreseen_length(self, key: str, body: tuple[ir.Statement, ...]) -> int:
         """The length that an unknown loop will be given when it is known what happens in it, by its text."""
         relevance = self.program.relevance
         words = relevance.words(body)
         if words.isdisjoint(BACKWARDS) or "step" not in words:
             return FIRST_LENGTH
-        loops = [each for each in all_statements(body, into_scopes=False) if isinstance(each, (ir.For, ir.While))]
-        inner = [loop for loop in loops if not relevance.words(loop.body).isdisjoint(BACKWARDS)]
+        inner = _trains_inside(body, relevance)
         use = LoopUse(direct_backward=not inner, any_backward=True, any_step=True)
         brings = bool(inner) and not key.startswith("range@") and _collects(body, inner)
         self.knowledge.lengths.setdefault(key, FIRST_LENGTH)
@@ -132,3 +158,16 @@ def _collects(body: tuple[ir.Statement, ...], loops: list[ir.For | ir.While]) ->
     within = {part.node for loop in loops for each in loop.body for part in nodes_of(each) if isinstance(part, ir.Call)}
     calls = (part for each in body for part in nodes_of(each) if isinstance(part, ir.Call))
     return any(called_name(call) in ("append", "extend") and call.node not in within for call in calls)
+
+
+def _trains_inside(body: tuple[ir.Statement, ...], relevance: Relevance) -> list[ir.For | ir.While]:
+    """The inner loops of a body that reach a backward."""
+    loops = [each for each in all_statements(body, into_scopes=False) if isinstance(each, (ir.For, ir.While))]
+    return [loop for loop in loops if not relevance.words(loop.body).isdisjoint(BACKWARDS)]
+
+
+def _hangs_on(value: Value, path: str) -> bool:
+    """Whether a number would be known if the unknown of that path were."""
+    if isinstance(value, Opaque):
+        return value.path == path or (value.parts is not None and all(_hangs_on(part, path) for part in value.parts[1]))
+    return type(value) is int

@@ -363,6 +363,8 @@ class Loops(Lengths):
         source = self.evaluate(clause.iterable, frame)
         items = self.known_items(source)
         exact = items is not None
+        if isinstance(source, RangeValue) and items is not None and depth == 0 and not clause.conditions:
+            self.listed[f"range@{source.node}"] = len(items)
         if items is None and isinstance(source, Opaque) and source.lineage and self.is_window(self.key_of(source)):
             items, exact = self.elements_of(source, node.node, None), True
         if items is None:

@@ -103,6 +103,8 @@ class MachineState:
         self.pieces: dict[str, Opaque] = {}  # the same where the number is not known
         self.model_classes: dict[str, str] = {}  # the library class of a model, also after it was wrapped
         self.followed_here: dict[ir.NodeId, tuple[object, int]] = {}  # functions: where the loops were, how often then
+        self.listed: dict[str, int] = {}  # unknown ranges that a comprehension went over: how many elements it listed
+        self.sized: dict[str, str] = {}  # lengths of shuffled data that were asked for: the keys of the data
         self.filled: set[str] = set()  # data whose selected elements were overwritten (`labels[pad] = -100`)
         self.sync_node: ir.NodeId = -1
         self.asked: set[str] = set()  # unknown collections whose length, or every element, was asked for
