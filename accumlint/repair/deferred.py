@@ -6,11 +6,12 @@ from accumlint.reading import ir
 from accumlint.reading.walk import walk
 from accumlint.repair.averaging import Averaging, per_gradient, place_gated
 from accumlint.repair.boundary import Window, events_of, find_optimizer, outside_parameters
+from accumlint.repair.branched import branched_leaf
 from accumlint.repair.carry import same_class
 from accumlint.repair.counts import Leaf, read_leaf
 from accumlint.repair.distributed import find_averaging
 from accumlint.repair.elementwise import averaged, read_mean
-from accumlint.repair.flow import Flow, by_steps, is_name, other_uses, trace_flow, unscaled
+from accumlint.repair.flow import Flow, InBranch, by_steps, is_name, other_uses, trace_flow, unscaled
 from accumlint.repair.followed import lift_followed
 from accumlint.repair.helpers import count_at_caller, lift_helper, read_masked, read_part
 from accumlint.repair.hidden import read_hidden, rewrite_beside
@@ -28,7 +29,14 @@ def plan_weights(window: Window, draft: Draft, names: Names) -> Leaf:
     event = next(e for e in window.events if e.kind == BACKWARD)
     averaging = find_averaging(window, event)
     several = event.form is not None and len({site.node for site, _ in event.form.terms}) > 1
-    flow, leaf = (None, shared_leaf(window, event, names)) if several else read_loss(window, draft, names)
+    flow: Flow | None = None
+    if several:
+        leaf = shared_leaf(window, event, names)
+    else:
+        try:
+            flow, leaf = read_loss(window, draft, names)
+        except InBranch as problem:
+            leaf = branched_leaf(window, event, names, str(problem))
     counter = names.free("num_targets" if leaf.exact else "total_weight")
     kept = keeps_in_self(window)
     counter = f"self.{counter}" if kept else counter

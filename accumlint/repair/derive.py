@@ -82,7 +82,8 @@ def mispaired(after: Module, obligations: Iterable[Any]) -> str:
     """
     groups: dict[str, set[str]] = {}
     for each in obligations:
-        groups.setdefault(_plain(each.sum_text), set()).add(_plain(each.count_text))
+        if each.sum_text:  # else a branch of a loss, whose whole is multiplied
+            groups.setdefault(_plain(each.sum_text), set()).add(_plain(each.count_text))
     if len(groups) < 2 or len({frozenset(counts) for counts in groups.values()}) < 2:
         return ""
     tree = ast.parse("\n".join(after.lines))

@@ -14,6 +14,10 @@ from accumlint.semantics.trace import Event
 from accumlint.semantics.values import Form, Site
 
 
+class InBranch(Unplannable):
+    """A statement that gives the loss its value is no plain assignment: a branch, or one of several targets."""
+
+
 @dataclass(slots=True)
 class Flow:
     """The way of a loss from its birth to its backward, in the backward's function.
@@ -193,7 +197,7 @@ def _assigned(
             flow.born, flow.maker, flow.part = statement, statement.value, place
             return statement, statement.value
         if any(isinstance(n, ir.Name) and n.id == name for s in walk(statement) for n in _targets(s)):
-            raise Unplannable("the loss gets its value in a branch or together with others")
+            raise InBranch("the loss gets its value in a branch or together with others")
     raise Unplannable("the loss comes from outside this function")
 
 

@@ -182,8 +182,11 @@ def _flush_after(window: Window, boundary: ir.If, loop: ir.For | ir.While, draft
         if isinstance(loop, ir.For) and modulo[0].left.id in {
             n.id for n in walk(loop.target) if isinstance(n, ir.Name)
         }:
-            raise Unplannable("whether its loop ended in a partial window is not plain")
-        guard = f"{layout.flat(modulo[0])} != 0"
+            guard = _by_index(layout, boundary, loop, draft)
+        else:
+            guard = f"{layout.flat(modulo[0])} != 0"
+    elif len(modulo) == 1 and isinstance(loop, ir.For):
+        guard = _by_index(layout, boundary, loop, draft)
     else:
         raise Unplannable("whether its loop ended in a partial window is not plain")
     lines = [f"if {guard}:"]
@@ -191,3 +194,46 @@ def _flush_after(window: Window, boundary: ir.If, loop: ir.For | ir.While, draft
         text = [*draft.above.get(statement.node, []), *layout.one_line(statement).split("\n")]
         lines += [layout.unit + line if line else line for line in [*text, *draft.below.get(statement.node, [])]]
     draft.after(loop, *[re.sub(r"\s+# .*$", "", line) for line in lines])
+
+
+def _by_index(layout: Layout, boundary: ir.If, loop: ir.For, draft: Draft) -> str:
+    """`(i + 1) % k != 0` behind `for i, batch in enumerate(...)`: the index is that of the last batch; it starts as if
+    there had been one before the first, as a loop over nothing gives it no value."""
+    unknown = Unplannable("whether its loop ended in a partial window is not plain")
+    call, test = loop.iterable, boundary.test
+    counts = isinstance(call, ir.Call) and isinstance(call.function, ir.Name) and call.function.id == "enumerate"
+    if not counts or not isinstance(call, ir.Call) or not isinstance(loop.target, ir.Display) or loop.orelse:
+        raise unknown
+    index, first = loop.target.elements[0], call.arguments[1].value if len(call.arguments) == 2 else None
+    if not isinstance(index, ir.Name) or not (first is None or (isinstance(first, ir.Constant) and first.value == 1)):
+        raise unknown
+    if (
+        not isinstance(test, ir.Compare)
+        or test.operators != ("==",)
+        or not _counts_whole(test, index.id, first is None)
+    ):
+        raise unknown
+    if any(isinstance(n, ir.Break | ir.Continue | ir.Return) for n in walk(loop.body, into_scopes=False)):
+        raise unknown  # a batch that was left out would be counted
+    bound = [name for statement in walk(loop.body) for name in bound_names(statement)]
+    if index.id in bound or {n.id for n in walk(test) if isinstance(n, ir.Name)} & set(bound):
+        raise unknown
+    draft.before(loop, f"{index.id} = {-1 if first is None else 0}")
+    left, right = layout.flat(test.left), layout.flat(test.comparators[0])
+    return f"{left} != {right}"
+
+
+def _counts_whole(test: ir.Compare, index: str, from_zero: bool) -> bool:
+    """Whether a test holds after whole windows: `(i + 1) % k == 0`, or `i % k == 0` where batches count from 1."""
+    modulo, zero = test.left, test.comparators[0]
+    if not isinstance(modulo, ir.Binary) or modulo.operator != "%" or getattr(zero, "value", None) != 0:
+        return False
+    counted = modulo.left
+    if any(isinstance(n, ir.Call) for n in walk(modulo.right)) or not isinstance(zero, ir.Constant):
+        return False
+    if not from_zero:
+        return isinstance(counted, ir.Name) and counted.id == index
+    return (
+        isinstance(counted, ir.Binary) and counted.operator == "+" and isinstance(counted.left, ir.Name)
+        and counted.left.id == index and isinstance(counted.right, ir.Constant) and counted.right.value == 1
+    )  # fmt: skip

@@ -96,6 +96,12 @@ def shared_leaf(window: Window, event: Event, names: Names) -> Leaf:
     first = leaves[0]
     if other := next((leaf for leaf in leaves if leaf.count_text != first.count_text), None):
         raise Unplannable(f"{OWN}: `{first.count_text}` and `{other.count_text}`")
+    return leaf_of_all(leaves)
+
+
+def leaf_of_all(leaves: list[Leaf]) -> Leaf:
+    """The leaf of the whole of several losses with one count."""
+    first = leaves[0]
     if not all(leaf.finite for leaf in leaves):
         raise Unplannable("a mean of its terms has no gradient where nothing counts")
     return Leaf(
@@ -182,4 +188,4 @@ def _names_of(window: Window) -> list[ir.Name]:
     return [n for n in walk(scope) if isinstance(n, ir.Name)]
 
 
-__all__ = ["OWN", "plan_terms", "read_whole", "shared_leaf"]
+__all__ = ["OWN", "leaf_of_all", "plan_terms", "read_whole", "shared_leaf"]

@@ -222,6 +222,18 @@ for name in ("helper_with_branches", "helper_in_chunks"):
         name,
         partial(tokens_problem, lambda model, t: lambda ns, _: ns["train"](model, t.batches, sgd(model), accum=K)),
     )
+both(
+    "loader_without_a_name",
+    partial(
+        tokens_problem,
+        lambda model, t: lambda ns, _: ns["train"](model, t.batches, sgd(model), accumulation=K, epochs=2),
+        WINDOWS * 2,
+    ),
+)
+both(
+    "branch_of_precision",
+    partial(tokens_problem, lambda model, t: lambda ns, _: ns["train"](model, t.batches, sgd(model), steps=K)),
+)
 
 
 class Images(Tokens):

@@ -13,7 +13,6 @@ pytest.importorskip("torch")
 
 SHAPES = sorted((Path(__file__).parents[1] / "end_to_end" / "shapes").glob("*.py"))
 REFUSED = {
-    "branch_in_loop": "the loss gets its value in a branch or together with others",
     "criterion_attribute_unbound": "what `self.loss_func(preds, yb)` divides by is out of sight",
     "distilled_and_labelled": "several loss terms with counts of their own: "
     "`soft.size(0)` and `int((y != -100).sum())`; no pre-count, as `soft`, which the count needs, "
