@@ -1,6 +1,6 @@
 """torch.optim.lr_scheduler, and schedulers of other packages that advance by `step` alike."""
 
-from accumlint.apis.language import Advance, Arg, ClassRow, Effect, Make, PatternRow, Receiver, Rename, Role, Row
+from accumlint.apis.language import Advance, Arg, ClassRow, Effect, Is, Make, PatternRow, Receiver, Rename, Role, Row
 
 SCHEDULER = "torch.optim.lr_scheduler.LRScheduler"
 SOURCE = "torch 2.13.0, optim/lr_scheduler.py"
@@ -36,7 +36,8 @@ OTHER_CONSTRUCTORS = (
 
 ROWS = (
     *(Row(f"torch.optim.lr_scheduler.{name}", given, SOURCE, MAKE) for name, given in CONSTRUCTORS.items()),
-    Row(f"{SCHEDULER}.step", "epoch=None", SOURCE, (Advance("scheduler", Receiver()),)),
+    # Told a place (`step(epoch + i / len(loader))`), it goes there: a call more or less does not move it.
+    Row(f"{SCHEDULER}.step", "epoch=None", SOURCE, (Advance("scheduler", Receiver(), when=(Is(Arg("epoch"), None),)),)),
     Row(
         "torch.optim.lr_scheduler.ReduceLROnPlateau.step",
         "metrics, epoch=None",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -36,6 +37,7 @@ from accumlint.semantics.values import (
     path_of,
 )
 
+_MASK_NAME = re.compile(r"(^|_)(mask|valid|keep)s?(_|$)", re.I)
 _PLAIN = (bool, int, float, str, bytes, type(None))
 _NOT_NONE = (Num, Form, Object, Items, Mapping, FunctionValue, ClassValue, Canonical, Stream, RangeValue, SliceValue)
 
@@ -193,7 +195,7 @@ class Expressions(Comparisons):
         facts = result.facts | (value.facts if isinstance(value, Opaque) else frozenset())
         if isinstance(index, str) and "label" in index:
             facts |= {Fact("labels", node.node, index)}
-        if isinstance(index, Opaque) and index.kind == "mask":
+        if isinstance(index, Opaque) and (index.kind == "mask" or (index.lineage and _is_named_mask(node.index))):
             facts |= {Fact("selection", node.node, index.path)}
         last = index.items[-1] if isinstance(index, Items) and index.items else None
         if isinstance(last, SliceValue) and last.lower == 1 and last.upper is None:
@@ -320,6 +322,15 @@ class GeneratorLeft(Exception):
 
 def _unread(machine: Expressions, node: object, frame: Frame) -> Value:
     raise Stopped(f"no evaluator for {type(node).__name__}")
+
+
+def _is_named_mask(index: ir.Expression) -> bool:
+    """Whether the name of data that selects says that it is true or false for each element, not a place."""
+    if isinstance(index, ir.Subscript):
+        name = index.index.value if isinstance(index.index, ir.Constant) else None
+    else:
+        name = index.id if isinstance(index, ir.Name) else index.name if isinstance(index, ir.Attribute) else None
+    return isinstance(name, str) and bool(_MASK_NAME.search(name))
 
 
 _Evaluator: TypeAlias = Callable[[Any, Any, Frame], Value]

@@ -9,6 +9,7 @@ from fractions import Fraction
 from itertools import islice
 
 from accumlint.reading import ir
+from accumlint.reading.walk import walk
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.lengths import Lengths
 from accumlint.semantics.machine import (
@@ -20,7 +21,7 @@ from accumlint.semantics.machine import (
     Stopped,
     is_configured,
 )
-from accumlint.semantics.trace import Loader
+from accumlint.semantics.trace import BACKWARD, STEP, Loader
 from accumlint.semantics.values import (
     Form,
     FunctionValue,
@@ -36,6 +37,8 @@ from accumlint.semantics.values import (
 )
 
 _ENDLESS = re.compile(r"cycle|infinite|endless|forever|\brepeat", re.I)
+LONG = 64
+"""After so many iterations a `while` that trains and goes on has shown what it does: `while step < 100_000`."""
 _STREAM = re.compile(r"elements of \S*stream", re.I)
 
 
@@ -144,8 +147,20 @@ class Loops(Lengths):
         if isinstance(value, Object) and self.is_loader(value):
             self.note_loader(key, value, node)
         endless = isinstance(value, Opaque | Object) and bool(_ENDLESS.search(value.path))
+        endless = endless or (isinstance(value, Object) and self._streams(value.attributes.get("dataset")))
         around = self._places() if lineage_of(value) else None  # the parts of a batch are the same for each loop
         return Iteration(self._arrivals(value, key, around, endless=endless), key, finite=not endless)
+
+    def _streams(self, data: Value) -> bool:
+        """Whether a dataset of the file brings examples without end: `while True: yield ...` that nothing leaves."""
+        owner = data.instance if isinstance(data, Object) else None
+        member = self.find_member(owner, "__iter__") if owner is not None else None
+        function = member.function if isinstance(member, FunctionValue) else None
+        if not isinstance(function, ir.Function) or not function.is_generator:
+            return False
+        last = function.body[-1]
+        forever = isinstance(last, ir.While) and isinstance(last.test, ir.Constant) and bool(last.test.value)
+        return forever and not any(isinstance(node, ir.Break | ir.Return) for node in walk(last.body))
 
     def _places(self) -> tuple[tuple[ir.NodeId, int], ...]:
         """Where the running loops are."""
@@ -315,7 +330,7 @@ class Loops(Lengths):
             limit = self.knowledge.lengths.setdefault(state.key, 2 * self.knowledge.window + 2)
             return count < limit
         if truth is not None:
-            return truth
+            return truth and not (count >= max(LONG, 4 * self.knowledge.window) and self._trained_in(state))
         if isinstance(test, Opaque) and test.wants:  # `while micro < accum`: a range of as many
             self.range_stops[state.key] = test.wants[0][0]
         if state.key not in self.knowledge.lengths and not self.setting_up:
@@ -323,6 +338,11 @@ class Loops(Lengths):
         limit = self.length_of_key(state.key)
         state.is_last = count == limit - 1
         return count < limit
+
+    def _trained_in(self, state: LoopState) -> bool:
+        """Whether backwards and steps were run in a loop."""
+        inside = {event.kind for event in self.trace.events if any(node == state.node for node, _ in event.loops)}
+        return {BACKWARD, STEP} <= inside
 
     # ---------------------------------------------------------------------------------- comprehensions
 

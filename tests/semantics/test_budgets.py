@@ -118,7 +118,6 @@ REASONS = {
     "nested_ranges": "too many gradient events",
     "long_function": "the step budget is spent",
     "comprehensions": "the step budget is spent",
-    "while_unchanged": "a loop is too long to be followed",
     "self_contained": "nested too deeply",
     "loss_tree": "functions call each other too often within one iteration",
     "deep_tree": "functions call each other too often within one iteration",
