@@ -159,8 +159,9 @@ class Loops(Lengths):
         if not isinstance(function, ir.Function) or not function.is_generator:
             return False
         last = function.body[-1]
-        forever = isinstance(last, ir.While) and isinstance(last.test, ir.Constant) and bool(last.test.value)
-        return forever and not any(isinstance(node, ir.Break | ir.Return) for node in walk(last.body))
+        if not isinstance(last, ir.While) or not isinstance(last.test, ir.Constant) or not last.test.value:
+            return False
+        return not any(isinstance(node, ir.Break | ir.Return) for node in walk(last.body))
 
     def _places(self) -> tuple[tuple[ir.NodeId, int], ...]:
         """Where the running loops are."""
