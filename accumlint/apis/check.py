@@ -84,7 +84,7 @@ def row_faults(row: Row) -> Iterator[str]:
         return
     for effect in (*row.does, *row.undo):
         for operand in _operands(effect):
-            if isinstance(operand, Arg | ArgAttr) and operand.name not in names:
+            if isinstance(operand, (Arg, ArgAttr)) and operand.name not in names:
                 yield f"{operand} is not among its parameters ({row.parameters})"
         yield from _word_faults(effect)
     for first, second in combinations([effect for effect in row.does if isinstance(effect, Loss)], 2):

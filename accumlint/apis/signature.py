@@ -68,17 +68,20 @@ class Signature:
         """
         left = dict(keywords)
         given = list(positional)
+        taken = 0
         bound: dict[str, Bound[T]] = {}
         for parameter in self.parameters:
-            if given and not parameter.keyword_only:
-                bound[parameter.name] = given.pop(0)
-                left.pop(parameter.name, None)
+            if taken < len(given) and not parameter.keyword_only:
+                bound[parameter.name] = given[taken]
+                taken += 1
+                if left:
+                    left.pop(parameter.name, None)
             elif parameter.name in left:
                 bound[parameter.name] = left.pop(parameter.name)
             elif parameter.default is not None:
                 bound[parameter.name] = parameter.default
-        if self.rest or given:
-            bound[f"*{self.rest}" if self.rest else EXTRA_POSITIONAL] = tuple(given)
+        if self.rest or taken < len(given):
+            bound[f"*{self.rest}" if self.rest else EXTRA_POSITIONAL] = tuple(given[taken:])
         if self.keywords or left:
             bound[f"**{self.keywords}" if self.keywords else EXTRA_KEYWORDS] = left
         return bound
@@ -115,6 +118,6 @@ def _default(node: ast.expr | None, parameters: str) -> Default | None:
     try:
         return Default(ast.literal_eval(node))
     except ValueError:
-        if isinstance(node, ast.Name | ast.Attribute):
+        if isinstance(node, (ast.Name, ast.Attribute)):
             return Default(ast.unparse(node))
         raise SignatureError(f"a default is neither literal nor name: {parameters!r}") from None

@@ -241,11 +241,11 @@ def _plain(value: Any) -> Any:
     """A value in a form that is the same in each run: sets have no order of their own."""
     if isinstance(value, Mapping):
         return [[key, _plain(value[key])] for key in sorted(value)]
-    if isinstance(value, frozenset | set):
+    if isinstance(value, (frozenset, set)):
         return sorted(value)
-    if isinstance(value, tuple | list):
+    if isinstance(value, (tuple, list)):
         return [_plain(each) for each in value]
-    return value if isinstance(value, str | int | float | None) else repr(value)
+    return value if isinstance(value, (str, int, float, type(None))) else repr(value)
 
 
 def _stamp(package: str) -> list[Any]:

@@ -45,7 +45,7 @@ def _contract(pattern: str, given: Any) -> LossContract:
     if not count and reduction == "mean":
         raise ContractError("count is missing: a mean divides by something")
     output = given.get("output")
-    if isinstance(output, bool) or not isinstance(output, str | int | None):
+    if isinstance(output, bool) or not isinstance(output, (str, int, type(None))):
         raise ContractError(f"output: expected the name or the index of the loss in the result, not {output!r}"[:200])
     parameters = given.get("parameters", [])
     if not isinstance(parameters, list) or not all(isinstance(each, str) for each in parameters):

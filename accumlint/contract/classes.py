@@ -146,6 +146,6 @@ def _is_attribute(target: ir.Expression, name: str, *, in_body: bool) -> bool:
 def _named(node: object) -> str | None:
     if isinstance(node, ir.Name):
         return node.id
-    if isinstance(node, ir.Attribute | ir.Function):
+    if isinstance(node, (ir.Attribute, ir.Function)):
         return node.name
     return None

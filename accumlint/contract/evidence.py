@@ -122,7 +122,7 @@ def read_file_facts(module: Module) -> FileFacts:
 
 def _fillers(module: Module, filling: list[ir.NodeId]) -> frozenset[str]:
     """The functions and classes of a file in whose bodies one of some places (ascending) lies."""
-    scopes = [node for node in module.nodes if isinstance(node, ir.Function | ir.Class)]
+    scopes = [node for node in module.nodes if isinstance(node, (ir.Function, ir.Class))]
     return frozenset(scope.name for scope in scopes if any(node.node in filling for node in walk(scope.body)))
 
 
@@ -139,7 +139,7 @@ def _built_with_norm(call: ir.Call, names: set[str]) -> Evidence | None:
 
 def _freezes_norm(node: ir.If) -> bool:
     """`if isinstance(layer, BatchNorm2d): layer.eval()`."""
-    layers = [part for part in walk(node.test) if isinstance(part, ir.Name | ir.Attribute)]
+    layers = [part for part in walk(node.test) if isinstance(part, (ir.Name, ir.Attribute))]
     if not any("BatchNorm" in (_word(layer) or "") for layer in layers):
         return False
     calls = [part for part in walk(node.body) if isinstance(part, ir.Call)]

@@ -78,7 +78,7 @@ def _handed(call: ir.Call, value: ir.Expression, names: FileNames) -> _Given | N
     if isinstance(value, ir.Name):
         function = names.functions.get(value.id)
         return None if function is None else _Given(call, function)
-    if not isinstance(value, ir.Call) or not isinstance(value.function, ir.Name | ir.Attribute):
+    if not isinstance(value, ir.Call) or not isinstance(value.function, (ir.Name, ir.Attribute)):
         return None
     if isinstance(value.function, ir.Name) and (made := names.classes.get(value.function.id)) is not None:
         view = names.view(made)

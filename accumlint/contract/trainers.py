@@ -96,7 +96,7 @@ class _File:
                 if isinstance(operand, ir.Constant) and operand.value == 100:
                     ignored = Evidence("labels of -100 are not counted", node.node)
             switched |= _is_switch(node)
-            if isinstance(node, ir.If | ir.Conditional):
+            if isinstance(node, (ir.If, ir.Conditional)):
                 versioned |= any(asks_version(part, "transformers") for part in walk(node.test))
         return cls(module, registry, tokens, ignored, rows, switched, versioned)
 

@@ -13,7 +13,7 @@ def tests_version(body: Iterable[ir.Statement], library: str) -> bool:
     return any(
         asks_version(part, library)
         for node in walk(tuple(body))
-        if isinstance(node, ir.If | ir.Conditional)
+        if isinstance(node, (ir.If, ir.Conditional))
         for part in walk(node.test)
     )
 

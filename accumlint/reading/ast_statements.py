@@ -91,8 +91,8 @@ def _assert(table: Table, node: ast.Assert) -> ir.Statement:
 def _delete(table: Table, node: ast.Delete) -> ir.Statement:
     here = table.add(node)
     first = node.targets[0]
-    alone = len(node.targets) == 1 and isinstance(first, ast.Tuple | ast.List)
-    parts = first.elts if alone and isinstance(first, ast.Tuple | ast.List) else node.targets
+    alone = len(node.targets) == 1 and isinstance(first, (ast.Tuple, ast.List))
+    parts = first.elts if alone and isinstance(first, (ast.Tuple, ast.List)) else node.targets
     return ir.Delete(here, tuple([lower_expression(table, part) for part in parts]))
 
 
@@ -204,7 +204,7 @@ def _bound_names(pattern: ast.pattern) -> Iterator[str]:
     pending: list[ast.AST] = [pattern]
     while pending:
         part = pending.pop()
-        if isinstance(part, ast.MatchAs | ast.MatchStar) and part.name is not None:
+        if isinstance(part, (ast.MatchAs, ast.MatchStar)) and part.name is not None:
             yield plain(part.name)
         elif isinstance(part, ast.MatchMapping) and part.rest is not None:
             yield plain(part.rest)

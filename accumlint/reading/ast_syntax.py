@@ -81,7 +81,7 @@ class AstSyntax:
         """Whether `ast` puts a node where libcst does."""
         if isinstance(node, ast.Tuple):
             return self._lines[node.lineno - 1][self._column(node.lineno, node.col_offset)] != "("
-        return not isinstance(node, tuple | ast.GeneratorExp | ast.Slice | ast.Starred)
+        return not isinstance(node, (tuple, ast.GeneratorExp, ast.Slice, ast.Starred))
 
     def _span(self, node: Any) -> Span:
         """A compound statement ends with its last statement, and not with a semicolon after that."""
@@ -151,7 +151,7 @@ class AstSyntax:
 
 def _last_statement(node: Any) -> ast.stmt | None:
     """The last statement inside of a compound one; None for any other node."""
-    if not isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
+    if not isinstance(node, (ast.stmt, ast.ExceptHandler, ast.match_case)):
         return None
     for name in ("finalbody", "orelse", "handlers", "cases", "body"):
         inner = getattr(node, name, None)

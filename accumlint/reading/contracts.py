@@ -148,7 +148,7 @@ def written(count: str, arguments: Mapping[str, str]) -> str:
 def _operand(text: str) -> str:
     """An expression as it may stand for a name: in parentheses, unless nothing binds tighter."""
     node = ast.parse(text, mode="eval").body
-    return text if isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call) else f"({text})"
+    return text if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) else f"({text})"
 
 
 # --------------------------------------------------------------------------------------------------- the grammar
@@ -217,7 +217,7 @@ def classify(node: ast.expr) -> Counted:
         if node.value < 1:
             raise ContractError("a count is at least 1")
         return Counted.CONSTANT
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.FloorDiv):
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv)):
         order = list(Counted)
         return max(classify(node.left), classify(node.right), key=order.index)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -235,7 +235,7 @@ def classify(node: ast.expr) -> Counted:
     if (
         isinstance(node, ast.Subscript)
         and isinstance(node.value, ast.Attribute)
-        and isinstance(node.slice, ast.Constant | ast.UnaryOp)
+        and isinstance(node.slice, (ast.Constant, ast.UnaryOp))
     ):
         return Counted.ROWS
     raise ContractError(
@@ -250,7 +250,7 @@ def _is_mask(node: ast.expr) -> bool:
     if isinstance(node, ast.UnaryOp):
         return isinstance(node.op, ast.Invert)
     if isinstance(node, ast.BinOp):
-        return isinstance(node.op, ast.BitAnd | ast.BitOr) or (_is_mask(node.left) and _is_mask(node.right))
+        return isinstance(node.op, (ast.BitAnd, ast.BitOr)) or (_is_mask(node.left) and _is_mask(node.right))
     if isinstance(node, ast.Subscript):
         return _is_mask(node.value)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):

@@ -111,7 +111,7 @@ def _string_value(source: str) -> str | bytes | None:
             value = ast.literal_eval(source)
     except (ValueError, SyntaxError):
         return None
-    return value if isinstance(value, str | bytes) else None
+    return value if isinstance(value, (str, bytes)) else None
 
 
 def _formatted_values(table: Table, parts: Sequence[Any]) -> Iterator[ir.Expression]:

@@ -22,7 +22,7 @@ class Pattern:
 def lower_case(table: Table, node: cst.MatchPattern) -> Pattern:
     """Only a plain value (`case 3:`, `case Mode.TRAIN:`, `case None:`) is kept; `_` and a bare name match all."""
     value = None
-    if isinstance(node, cst.MatchValue | cst.MatchSingleton):
+    if isinstance(node, (cst.MatchValue, cst.MatchSingleton)):
         value = lower_expression(table, node.value)
     is_wildcard = isinstance(node, cst.MatchAs) and node.pattern is None
     return Pattern(value, tuple(dict.fromkeys(_bound_names(node))), is_wildcard)
@@ -33,7 +33,7 @@ def _bound_names(node: cst.CSTNode) -> Iterator[str]:
     while pending:
         part = pending.pop()
         name: cst.CSTNode | None = None
-        if isinstance(part, cst.MatchAs | cst.MatchStar):
+        if isinstance(part, (cst.MatchAs, cst.MatchStar)):
             name = part.name
         elif isinstance(part, cst.MatchMapping):
             name = part.rest
@@ -43,4 +43,4 @@ def _bound_names(node: cst.CSTNode) -> Iterator[str]:
 
 
 def _may_bind(node: cst.CSTNode) -> bool:
-    return not isinstance(node, cst.BaseExpression | cst.BaseParenthesizableWhitespace | cst.Comma)
+    return not isinstance(node, (cst.BaseExpression, cst.BaseParenthesizableWhitespace, cst.Comma))

@@ -196,7 +196,7 @@ def _may_run_backward(name: str) -> bool:
 def _gate_of_class(node: ast.ClassDef) -> Gate:
     gate = Gate.NONE
     for method in node.body:
-        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if method.name in TRAINER_METHODS:
                 gate |= Gate.TRAINER
             elif method.name == "forward" and _takes_labels(method.args) and _calls_bare_loss(method):

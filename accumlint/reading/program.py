@@ -58,6 +58,12 @@ class Module:
             self._nodes.extend(walk(self.body))
         return self._nodes
 
+    def each_node(self) -> Iterable[ir.Statement | ir.Expression]:
+        """The same, without keeping them if they are not known yet."""
+        from accumlint.reading.walk import walk
+
+        return self._nodes or walk(self.body)
+
     def nodes_made(self, nodes: Iterable[ir.Statement | ir.Expression]) -> None:
         """Take what the reader made, in any order, for `nodes`: they need not be walked then."""
         self._nodes[:] = sorted(nodes, key=attrgetter("node"))

@@ -359,9 +359,9 @@ def _imports_of(data: bytes) -> dict[str, list[str]]:
                 dot = "" if origin.endswith(".") or not origin else "."
                 target = origin if alias.name == "*" else f"{origin}{dot}{alias.name}"
                 found.setdefault(alias.asname or alias.name, []).append(target)
-        elif isinstance(node, ast.If | ast.Try):
+        elif isinstance(node, (ast.If, ast.Try)):
             pending += [
-                child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt | ast.ExceptHandler)
+                child for child in ast.iter_child_nodes(node) if isinstance(child, (ast.stmt, ast.ExceptHandler))
             ]
         elif isinstance(node, ast.ExceptHandler):
             pending += node.body

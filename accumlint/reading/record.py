@@ -27,6 +27,12 @@ def record(cls: type[T]) -> type[T]:
     return dataclass(slots=True, unsafe_hash=True)(cls)
 
 
+@dataclass_transform(eq_default=False)
+def built(cls: type[T]) -> type[T]:
+    """A thing whose `__init__` is written out, as it is made most often of all. Nobody changes it either."""
+    return dataclass(slots=True, eq=False, init=False)(cls)
+
+
 @dataclass_transform(frozen_default=True, eq_default=False)
 def thing(cls: type[T]) -> type[T]:
     """The same, compared by identity."""

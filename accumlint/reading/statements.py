@@ -99,7 +99,7 @@ def _assert(table: Table, node: cst.Assert) -> ir.Statement:
 def _delete(table: Table, node: cst.Del) -> ir.Statement:
     here = table.add(node)
     target = node.target
-    parts = [each.value for each in target.elements] if isinstance(target, cst.Tuple | cst.List) else [target]
+    parts = [each.value for each in target.elements] if isinstance(target, (cst.Tuple, cst.List)) else [target]
     return ir.Delete(here, tuple([lower_expression(table, part) for part in parts]))
 
 

@@ -102,6 +102,6 @@ def _accumulating(window: Window) -> ir.Expression | None:
 def _receiver(window: Window) -> str:
     function = window.backward.function
     owner = function.value if isinstance(function, ir.Attribute) and window.backward.arguments else None
-    if isinstance(owner, ir.Name | ir.Attribute):
+    if isinstance(owner, (ir.Name, ir.Attribute)):
         return window.layout.flat(owner)
     raise Unplannable("which accelerator drives its backward is not plain")

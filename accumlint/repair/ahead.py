@@ -93,11 +93,11 @@ class _Ahead:
         value = unmoved(value)
         foreign = next((n for n in walk(value) if isinstance(n, ir.Call) and not _is_pure(n)), None)
         if foreign is not None or any(
-            isinstance(n, ir.Await | ir.Walrus | ir.Comprehension | ir.Lambda | ir.Unread) for n in walk(value)
+            isinstance(n, (ir.Await, ir.Walrus, ir.Comprehension, ir.Lambda, ir.Unread)) for n in walk(value)
         ):
             raise Unplannable(f"`{name}`, which the count needs, is computed by a call in the loop")
         text = self._substituted(self.layout.flat(value), statement, depth + 1)
-        plain = isinstance(value, ir.Name | ir.Attribute | ir.Subscript | ir.Call)
+        plain = isinstance(value, (ir.Name, ir.Attribute, ir.Subscript, ir.Call))
         text = text if plain else f"({text})"
         return text if index is None else f"{text}[{index}]"
 
@@ -105,9 +105,9 @@ class _Ahead:
         """Nothing in the loop may change in place what is counted before it runs."""
         end = self.layout.range(at.node)[0]
         for node in walk(self.loop.body):
-            if isinstance(node, ir.Assign | ir.Augment):
+            if isinstance(node, (ir.Assign, ir.Augment)):
                 targets = node.targets if isinstance(node, ir.Assign) else (node.target,)
-                changed: list[ir.Expression] = [t for t in targets if isinstance(t, ir.Subscript | ir.Attribute)]
+                changed: list[ir.Expression] = [t for t in targets if isinstance(t, (ir.Subscript, ir.Attribute))]
                 if isinstance(node, ir.Augment):
                     changed += [node.target]
             elif isinstance(node, ir.Evaluate) and self.layout.range(node.node)[0] < end:
@@ -128,7 +128,7 @@ def _handed_over(value: ir.Expression) -> Iterator[ir.Expression]:
         if isinstance(call.function, ir.Attribute) and name.endswith("_"):
             yield call.function.value
         if name not in HARMLESS and name not in PURE:
-            yield from (a.value for a in call.arguments if isinstance(a.value, ir.Name | ir.Subscript | ir.Attribute))
+            yield from (a.value for a in call.arguments if isinstance(a.value, (ir.Name, ir.Subscript, ir.Attribute)))
 
 
 def moved_batch(value: ir.Expression) -> ir.Expression | None:
@@ -192,7 +192,7 @@ def bound_names(node: ir.Expression | ir.Statement) -> Iterable[str]:
     targets: tuple[ir.Expression, ...] = ()
     if isinstance(node, ir.Assign):
         targets = node.targets
-    elif isinstance(node, ir.Augment | ir.For | ir.Walrus):
+    elif isinstance(node, (ir.Augment, ir.For, ir.Walrus)):
         targets = (node.target,)
     elif isinstance(node, ir.With):
         targets = tuple(name for _, name in node.items if name is not None)

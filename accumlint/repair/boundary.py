@@ -289,7 +289,7 @@ def _is_local(function: ir.Function, name: str) -> bool:
     bound = {
         n.id
         for s in walk(function.body)
-        if isinstance(s, ir.Assign | ir.For | ir.With)
+        if isinstance(s, (ir.Assign, ir.For, ir.With))
         for n in walk(s)
         if isinstance(n, ir.Name)
     }
@@ -348,7 +348,7 @@ def steps_text(window: Window) -> str:
 
 
 def _plain(node: ir.Expression) -> bool:
-    return isinstance(node, ir.Name | ir.Attribute | ir.Constant) or (
+    return isinstance(node, (ir.Name, ir.Attribute, ir.Constant)) or (
         isinstance(node, ir.Subscript) and _plain(node.value) and _plain(node.index)
     )
 

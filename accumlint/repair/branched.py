@@ -67,7 +67,7 @@ def _check_bindings(window: Window, whole: Whole, sites: list[Site], reason: str
                 raise Unplannable(reason)
             if bound and node.value.node not in nodes:
                 raise Unplannable(f"`{whole.name}` gets a value in a branch that was not followed, or no plain loss")
-        elif isinstance(node, ir.Augment | ir.For | ir.Walrus) and any(
+        elif isinstance(node, (ir.Augment, ir.For, ir.Walrus)) and any(
             isinstance(each, ir.Name) and each.id == whole.name for each in walk(node.target)
         ):
             raise Unplannable(reason)

@@ -159,7 +159,7 @@ def _refilled(window: Window, loop: ir.For, fetch: ir.Assign, steps: str, draft:
     size = steps
     if not _multiple(layout, stop, steps):
         shown = layout.flat(stop)
-        shown = shown if isinstance(stop, ir.Name | ir.Attribute | ir.Constant) else f"({shown})"
+        shown = shown if isinstance(stop, (ir.Name, ir.Attribute, ir.Constant)) else f"({shown})"
         size = f"min({steps}, {shown} - {step})"
 
     def write(totals: list[tuple[str, str]], lines: list[str]) -> None:

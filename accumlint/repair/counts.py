@@ -116,7 +116,7 @@ def read_leaf(layout: Layout, site: Site, names: Names) -> Leaf:
 def in_scope_of_its_own(layout: Layout, expression: ir.Expression) -> bool:
     statement = layout.statement(expression.node)
     return any(
-        isinstance(node, ir.Lambda | ir.Comprehension) and any(each is expression for each in walk(node))
+        isinstance(node, (ir.Lambda, ir.Comprehension)) and any(each is expression for each in walk(node))
         for node in walk(statement)
     )
 
@@ -187,11 +187,11 @@ def find_constructor(layout: Layout, call: ir.Call, family: Family) -> tuple[ir.
                 made.append((node, node.value))
             else:
                 others = True
-        if isinstance(node, ir.Name | ir.Attribute) and dotted(node) == name:
+        if isinstance(node, (ir.Name, ir.Attribute)) and dotted(node) == name:
             uses += 1
         if isinstance(node, ir.Attribute) and node.name == last and dotted(node) != name:
             others = True
-        if isinstance(node, ir.Function | ir.Lambda) and any(p.name == last for p in node.parameters):
+        if isinstance(node, (ir.Function, ir.Lambda)) and any(p.name == last for p in node.parameters):
             others = True
     if len(made) != 1 or (dotted(made[0][1].function) or "").rpartition(".")[2] != family.name.rpartition(".")[2]:
         return None, False
@@ -226,9 +226,9 @@ def _options(
 def _target_text(layout: Layout, leaf: Leaf, target: ir.Expression, names: Names) -> str:
     """The target beside the loss call; one that is computed by a call is computed once, before it."""
     core = shape_free(target) if leaf.count is not Count.ROWS else target
-    if not any(isinstance(node, ir.Call | ir.Await | ir.Walrus) for node in walk(core)):
+    if not any(isinstance(node, (ir.Call, ir.Await, ir.Walrus)) for node in walk(core)):
         text = layout.flat(core)
-        return text if isinstance(core, ir.Name | ir.Attribute | ir.Subscript) else f"({text})"
+        return text if isinstance(core, (ir.Name, ir.Attribute, ir.Subscript)) else f"({text})"
     if all(is_shaping(node) for node in walk(core) if isinstance(node, ir.Call)):
         return f"{layout.flat(core)}" if isinstance(core, ir.Call) else f"({layout.flat(core)})"
     name = names.free("targets")

@@ -192,11 +192,11 @@ def _divide(window: Window, flow: Flow, division: ir.Binary | ir.Augment | None,
         draft.put(*layout.range(divided_by.node), divisor)
         return
     start, end = layout.range(flow.argument.node)
-    loose = isinstance(flow.argument, ir.Conditional | ir.Boolean) or (
+    loose = isinstance(flow.argument, (ir.Conditional, ir.Boolean)) or (
         isinstance(flow.argument, ir.Binary) and flow.argument.operator not in "*/"
     )
     received = flow.argument is getattr(window.backward.function, "value", None)
-    if received and not isinstance(flow.argument, ir.Name | ir.Call | ir.Attribute | ir.Subscript):
+    if received and not isinstance(flow.argument, (ir.Name, ir.Call, ir.Attribute, ir.Subscript)):
         received = False  # it stands in parentheses already
     before, after = ("(" if received else "") + ("(" if loose else ""), ")" if loose else ""
     draft.put(start, start, before, always=True) if before else None
@@ -235,7 +235,7 @@ def _same_loop(layout: Layout, window: Window, uses: list[ir.Name]) -> bool:
 
 def _one_way(layout: Layout, flow: Flow) -> None:
     for link in flow.links:
-        if not isinstance(link, ir.Augment | ir.Assign):
+        if not isinstance(link, (ir.Augment, ir.Assign)):
             raise Unplannable("the loss takes an unusual way to its backward")
         if isinstance(link, ir.Assign) and unscaled(link.value) is not link.value:
             raise Unplannable("the loss is scaled on its way to the backward")
@@ -352,7 +352,7 @@ def _gradient_divisors(window: Window) -> list[ir.Expression]:
             found.append(fractions[0].right)
         else:
             raise Unplannable("its gradients are divided by hand, in an unusual way")
-    if any(not isinstance(each, ir.Name | ir.Attribute | ir.Constant) for each in found):
+    if any(not isinstance(each, (ir.Name, ir.Attribute, ir.Constant)) for each in found):
         raise Unplannable("its gradients are divided by hand, by no plain number")
     return found
 

@@ -124,7 +124,7 @@ def _divisions_of(tree: ast.Module, total: str) -> Iterator[ast.BinOp]:
 
 def _lines_of_place(tree: ast.Module, place: str) -> list[int]:
     """A line in each function of that name; the first of the module where there is none."""
-    starts = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    starts = [node.lineno for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
     return [line for line in (0, *starts) if Scope.at(tree, line).place == place]
 
 
@@ -151,7 +151,7 @@ def _statement_value(tree: ast.Module, line: int) -> ast.expr | None:
     """What the statement on a line computes: the right side of an assignment, or what `.backward()` is called on."""
     best: ast.expr | None = None
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr | ast.AugAssign | ast.Return):
+        if not isinstance(node, (ast.Assign, ast.AnnAssign, ast.Expr, ast.AugAssign, ast.Return)):
             continue
         if node.value is not None and node.lineno <= line <= (node.end_lineno or 0):
             best = node.value
@@ -168,7 +168,7 @@ def _undivided(value: ast.expr) -> ast.expr:
 
 
 def _is_plain(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant | ast.Name) or (
+    return isinstance(node, (ast.Constant, ast.Name)) or (
         isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
     )
 
@@ -196,7 +196,7 @@ def _counts_from(scope: Scope, body: ast.AST, names: set[str]) -> Iterator[str]:
 def _divisors(body: ast.AST) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(body):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.FloorDiv):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.FloorDiv)):
             names |= _names(node.right)
         elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div):
             names |= _names(node.value)
@@ -221,7 +221,7 @@ def _names(node: ast.expr) -> set[str]:
 def _given_to(body: ast.AST, name: str) -> Iterator[tuple[ast.expr, bool]]:
     for node in ast.walk(body):
         if isinstance(node, ast.AugAssign) and ast.unparse(node.target) == name:
-            yield node.value, isinstance(node.op, ast.Add | ast.Sub)
+            yield node.value, isinstance(node.op, (ast.Add, ast.Sub))
         elif isinstance(node, ast.Assign) and any(ast.unparse(target) == name for target in node.targets):
             yield node.value, False
 
@@ -229,7 +229,7 @@ def _given_to(body: ast.AST, name: str) -> Iterator[tuple[ast.expr, bool]]:
 def _read(scope: Scope, value: ast.expr, adds: bool) -> tuple[list[str], set[str]]:
     """The counts in what a divisor is given, and the names to follow."""
     for node in ast.walk(value):
-        if isinstance(node, ast.GeneratorExp | ast.ListComp):
+        if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
             return [ast.unparse(node.elt)], set()
     value = _of_rank(scope, value)
     if isinstance(value, ast.Name) or (isinstance(value, ast.Attribute) and ast.unparse(value.value) == "self"):

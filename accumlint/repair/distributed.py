@@ -60,7 +60,7 @@ def multiply_by_ranks(window: Window, draft: Draft) -> None:
         raise Unplannable("where its gradients are averaged over the ranks is not in sight")
     argument = propagated(window.backward)
     start, end = layout.range(argument.node)
-    text, own = layout.text[start:end], isinstance(argument, ir.Name | ir.Call | ir.Attribute)
+    text, own = layout.text[start:end], isinstance(argument, (ir.Name, ir.Call, ir.Attribute))
     product = f"{text} * {averaging.world}" if own else f"({text}) * {averaging.world}"
     function = window.backward.function
     receives = isinstance(function, ir.Attribute) and argument is function.value
@@ -153,14 +153,14 @@ def _condition(window: Window, wrap: ir.Statement) -> str:
     layout = window.layout
     if _is_optional(wrap):
         raise Unplannable(DECIDED_LATE)
-    around = [p for p in layout.parents(wrap) if isinstance(p, ir.If | ir.Try | ir.Match | ir.While | ir.For)]
+    around = [p for p in layout.parents(wrap) if isinstance(p, (ir.If, ir.Try, ir.Match, ir.While, ir.For))]
     if not around:
         return ""
     test = around[0].test if len(around) == 1 and isinstance(around[0], ir.If) else None
-    written = [n for n in walk(layout.module.body) if isinstance(n, ir.Assign | ir.Augment)]
+    written = [n for n in walk(layout.module.body) if isinstance(n, (ir.Assign, ir.Augment))]
     name = dotted(test) if test is not None else None
     given = [s for s in written for t in (s.targets if isinstance(s, ir.Assign) else (s.target,)) if dotted(t) == name]
-    plain = isinstance(test, ir.Name | ir.Attribute) and layout.places[wrap.node].block is getattr(
+    plain = isinstance(test, (ir.Name, ir.Attribute)) and layout.places[wrap.node].block is getattr(
         around[0], "body", ()
     )
     if not plain or name is None or len(given) > 1 or layout.function(wrap) is not window.function:

@@ -77,7 +77,7 @@ def step_at_the_end(window: Window, boundary: ir.If, draft: Draft) -> None:
     start, end = layout.range(boundary.test.node)
     while layout.text[start - 1] == "(" and layout.text[end : end + 1] == ")":
         start, end = start - 1, end + 1
-    loose = isinstance(boundary.test, ir.Boolean | ir.Conditional) and layout.text[start] != "("
+    loose = isinstance(boundary.test, (ir.Boolean, ir.Conditional)) and layout.text[start] != "("
     if loose:
         draft.put(start, start, "(", always=True)
     draft.put(end, end, f"{')' if loose else ''} or {LAST}", always=True)
@@ -105,7 +105,7 @@ def _averaging(layout: Layout, returned: bool) -> Averaging:
 def _start_at_zero(layout: Layout, owner: ir.Class, counter: str, zero: str, draft: Draft) -> None:
     """Give the module its count: at the end of its `__init__`, or as an attribute of the class."""
     made = next((s for s in owner.body if isinstance(s, ir.Function) and s.name == "__init__"), None)
-    if made is not None and not isinstance(made.body[-1], ir.Return | ir.Raise):
+    if made is not None and not isinstance(made.body[-1], (ir.Return, ir.Raise)):
         draft.after(made.body[-1], f"{counter} = {zero}")
         return
     first = owner.body[0]

@@ -38,7 +38,7 @@ def engine_averaging(window: Window) -> Averaging:
     """How an engine averages what is propagated: over its steps and over the ranks."""
     layout, function = window.layout, window.backward.function
     owner = function.value if isinstance(function, ir.Attribute) and window.backward.arguments else None
-    if not isinstance(owner, ir.Name | ir.Attribute):
+    if not isinstance(owner, (ir.Name, ir.Attribute)):
         raise Unplannable("which engine runs its backward is not plain")
     if any(argument.keyword == "scale_wrt_gas" for argument in window.backward.arguments):
         raise Unplannable("whether the engine divides by its number of steps is set by hand")
@@ -104,7 +104,7 @@ def _first_kept(loop: ir.For) -> int:
     """The place of the first statement behind tests that only skip batches: those are asked before one is kept."""
     for place, statement in enumerate(loop.body):
         skips = isinstance(statement, ir.If) and not statement.orelse and isinstance(statement.body[-1], ir.Continue)
-        if not skips or any(isinstance(n, ir.Assign | ir.Augment | ir.Break) for n in walk(statement)):
+        if not skips or any(isinstance(n, (ir.Assign, ir.Augment, ir.Break)) for n in walk(statement)):
             return place
     return 0
 
@@ -115,7 +115,9 @@ def _skips(window: Window, loop: ir.For, first: int) -> bool:
     at = layout.range(window.statement.node)[0]
     kept = loop.body[first:]
     early = [n for n in walk(kept, into_scopes=False) if isinstance(n, ir.Continue) and layout.range(n.node)[0] < at]
-    guarded = [p for p in layout.parents(window.statement) if isinstance(p, ir.If | ir.Try) and loop in layout.loops(p)]
+    guarded = [
+        p for p in layout.parents(window.statement) if isinstance(p, (ir.If, ir.Try)) and loop in layout.loops(p)
+    ]
     return bool(guarded) or any(layout.loops(n)[:1] == [loop] for n in early)
 
 
@@ -142,7 +144,7 @@ def _ends_all(window: Window, statement: ir.Break) -> bool:
     return any(
         isinstance(each, ir.If)
         and layout.flat(each.test) == layout.flat(guard.test)
-        and any(isinstance(inner, ir.Break | ir.Return) for inner in each.body)
+        and any(isinstance(inner, (ir.Break, ir.Return)) for inner in each.body)
         for each in following
     )
 

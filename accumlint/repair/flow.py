@@ -90,7 +90,7 @@ def propagated(call: ir.Call) -> ir.Expression:
         if not call.arguments:
             return unscaled(receiver)
         plain = len(call.arguments) == 1 and not call.arguments[0].star and call.arguments[0].keyword is None
-        if plain and isinstance(receiver, ir.Name | ir.Attribute):
+        if plain and isinstance(receiver, (ir.Name, ir.Attribute)):
             return unscaled(call.arguments[0].value)
     raise Unplannable("its backward call has arguments")
 
@@ -267,7 +267,7 @@ def statements_before(layout: Layout, at: ir.Statement) -> Iterator[ir.Statement
             return
         place = layout.places[statement.node]
         yield from _backwards(place.block[: place.index])
-        if isinstance(place.parent, ir.For | ir.While):
+        if isinstance(place.parent, (ir.For, ir.While)):
             return
 
 

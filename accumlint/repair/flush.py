@@ -41,7 +41,7 @@ def flush(window: Window, wanted: list[Violation], draft: Draft) -> None:
         start, _ = layout.range(boundary.test.node)
         while layout.text[start - 1] == "(" and layout.text[end : end + 1] == ")":
             start, end = start - 1, end + 1
-        if isinstance(boundary.test, ir.Boolean | ir.Conditional) and layout.text[start] != "(":
+        if isinstance(boundary.test, (ir.Boolean, ir.Conditional)) and layout.text[start] != "(":
             draft.put(start, start, "(", always=True)
             draft.put(end, end, f") {'and' if skips else 'or'} {last}", always=True)
         else:
@@ -57,7 +57,7 @@ def _in_its_name(layout: Layout, boundary: ir.If, named: ir.Assign, loop: ir.For
     stays in step. False where it cannot."""
     negated = isinstance(boundary.test, ir.Unary)
     last = _last_test(layout, loop, negated=negated)
-    if not last or isinstance(named.value, ir.Boolean | ir.Conditional):
+    if not last or isinstance(named.value, (ir.Boolean, ir.Conditional)):
         return False
     _, end = layout.range(named.value.node)
     draft.put(end, end, f" {'and' if negated else 'or'} {last}", always=True)
@@ -89,7 +89,7 @@ def _last_test(layout: Layout, loop: ir.For, *, negated: bool) -> str:
     call, sign = loop.iterable, "!=" if negated else "=="
     while (
         isinstance(call, ir.Call)
-        and isinstance(call.function, ir.Name | ir.Attribute)
+        and isinstance(call.function, (ir.Name, ir.Attribute))
         and called_name(call) in ("tqdm", "trange")
     ):
         if not call.arguments:
@@ -120,7 +120,7 @@ def _last_test(layout: Layout, loop: ir.For, *, negated: bool) -> str:
 
 def _length(layout: Layout, source: ir.Expression) -> str:
     """The number of batches that come out of a loader; "" where it is not known."""
-    if not isinstance(source, ir.Name | ir.Attribute):
+    if not isinstance(source, (ir.Name, ir.Attribute)):
         return ""
     text = layout.flat(source)
     return f"len({text})" if _has_length(layout, text) else ""
@@ -130,7 +130,7 @@ def _closed(layout: Layout, node: ir.Expression) -> str:
     text = layout.flat(node)
     if any(isinstance(n, ir.Call) and called_name(n) != "len" for n in walk(node)):
         raise Unplannable("the number of its batches is computed by a call")
-    return text if isinstance(node, ir.Name | ir.Attribute | ir.Constant | ir.Call) else f"({text})"
+    return text if isinstance(node, (ir.Name, ir.Attribute, ir.Constant, ir.Call)) else f"({text})"
 
 
 def _has_length(layout: Layout, text: str) -> bool:
@@ -170,7 +170,7 @@ def _flush_after(window: Window, boundary: ir.If, loop: ir.For | ir.While, draft
         if len(body) != 1 or place.parent is not loop:
             raise Unplannable("its partial window would have to be flushed after a `continue`")
         body = place.block[place.index + 1 :]
-    if any(isinstance(n, ir.Break | ir.Continue | ir.Return | ir.Yield | ir.Await) for n in walk(body)):
+    if any(isinstance(n, (ir.Break, ir.Continue, ir.Return, ir.Yield, ir.Await)) for n in walk(body)):
         raise Unplannable("its boundary leaves the loop")
     tested = {n.id for n in walk(boundary.test) if isinstance(n, ir.Name)}
     zeros = {n for n, value in _resets(body) if isinstance(value, ir.Constant) and value.value == 0}
@@ -213,7 +213,7 @@ def _by_index(layout: Layout, boundary: ir.If, loop: ir.For, draft: Draft) -> st
         or not _counts_whole(test, index.id, first is None)
     ):
         raise unknown
-    if any(isinstance(n, ir.Break | ir.Continue | ir.Return) for n in walk(loop.body, into_scopes=False)):
+    if any(isinstance(n, (ir.Break, ir.Continue, ir.Return)) for n in walk(loop.body, into_scopes=False)):
         raise unknown  # a batch that was left out would be counted
     bound = [name for statement in walk(loop.body) for name in bound_names(statement)]
     if index.id in bound or {n.id for n in walk(test) if isinstance(n, ir.Name)} & set(bound):

@@ -138,7 +138,7 @@ class _Passed(ast.NodeTransformer):
             raise Unplannable(f"`{node.id}` in `{self.name}` is not passed plainly")
         for each in ast.walk(value):
             shapes = isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in SHAPING
-            if isinstance(each, ast.NamedExpr | ast.Await | ast.Lambda) or (isinstance(each, ast.Call) and not shapes):
+            if isinstance(each, (ast.NamedExpr, ast.Await, ast.Lambda)) or (isinstance(each, ast.Call) and not shapes):
                 raise Unplannable(f"`{node.id}` of `{self.name}` is computed by a call")
         return value
 

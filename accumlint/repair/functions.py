@@ -78,7 +78,7 @@ def _plain(tree: ast.Module, filename: str, name: str) -> Called | None:
     function = named[0] if len(named) == 1 else None
     if not isinstance(function, ast.FunctionDef) or function not in tree.body or function.decorator_list:
         return None
-    if name in _assigned(tree) or any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function)):
+    if name in _assigned(tree) or any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in ast.walk(function)):
         return None
     return Called(tree, filename, function)
 

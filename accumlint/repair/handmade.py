@@ -62,7 +62,7 @@ def drawings(replay: Replay, count: str) -> Iterator[tuple[Leaf, ...]]:
 def _is_output(what: str, scope: Scope, depth: int = 0) -> bool:
     """Whether a part of the script is what a model returned, or a part of it; an unknown function is no model."""
     node: ast.expr = ast.parse(what, mode="eval").body
-    while isinstance(node, ast.Attribute | ast.Subscript):
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     if isinstance(node, ast.Name):
         value = scope.value_of(node.id, scope.line)
@@ -82,7 +82,7 @@ def _is_output(what: str, scope: Scope, depth: int = 0) -> bool:
 
 
 def _holds_output(argument: ast.expr, scope: Scope, depth: int) -> bool:
-    parts = (n for n in ast.walk(argument) if isinstance(n, ast.Call | ast.Name))
+    parts = (n for n in ast.walk(argument) if isinstance(n, (ast.Call, ast.Name)))
     return any(_is_output(ast.unparse(part), scope, depth + 1) for part in parts)
 
 

@@ -128,7 +128,7 @@ def _of_helper(layout: Layout, site: Site, call: ir.Call) -> tuple[ir.Expression
 def _inner_leaf(
     layout: Layout, site: Site, inner: ir.Expression | ir.Statement, masked: ir.Binary | None, names: Names, called: str
 ) -> Leaf:
-    if site.hidden is not None and isinstance(inner, ir.Attribute | ir.Subscript | ir.Call):
+    if site.hidden is not None and isinstance(inner, (ir.Attribute, ir.Subscript, ir.Call)):
         leaf = read_hidden(layout, site, inner)
     else:
         leaf = read_masked(layout, site, masked) if masked is not None else read_leaf(layout, site, names)
@@ -216,7 +216,7 @@ def _environment(layout: Layout, function: ir.Function, call: ir.Call) -> dict[s
         name = argument.keyword or (parameters[position] if position < len(parameters) else "")
         found[name] = argument.value
     for parameter in function.parameters:
-        if parameter.default is not None and isinstance(parameter.default, ir.Constant | ir.Unary):
+        if parameter.default is not None and isinstance(parameter.default, (ir.Constant, ir.Unary)):
             found.setdefault(parameter.name, parameter.default)
     return found
 
@@ -259,7 +259,7 @@ def _value(
         value: ir.Expression | str = _local_value(layout, function, name)
     elif name in environment:
         value = environment[name]
-        if not isinstance(value, str) and any(isinstance(n, ir.Call | ir.Walrus) for n in walk(value)):
+        if not isinstance(value, str) and any(isinstance(n, (ir.Call, ir.Walrus)) for n in walk(value)):
             raise Unplannable(f"`{name}` of `{function.name}` is computed by a call")
         return _marked(value if isinstance(value, str) else _wrapped(layout, value))
     else:
@@ -278,7 +278,7 @@ def _local_value(layout: Layout, function: ir.Function, name: str) -> ir.Express
     found: list[ir.Expression | str] = []
     for node in walk(function.body):
         if not isinstance(node, ir.Assign):
-            if isinstance(node, ir.Augment | ir.For) and any(
+            if isinstance(node, (ir.Augment, ir.For)) and any(
                 isinstance(n, ir.Name) and n.id == name for n in walk(node.target)
             ):
                 raise Unplannable(f"`{name}` gets several values in `{function.name}`")
@@ -289,7 +289,7 @@ def _local_value(layout: Layout, function: ir.Function, name: str) -> ir.Express
             elif isinstance(target, ir.Display):
                 for index, element in enumerate(target.elements):
                     if isinstance(element, ir.Name) and element.id == name:
-                        if any(isinstance(n, ir.Call | ir.Starred) for n in walk(node)):
+                        if any(isinstance(n, (ir.Call, ir.Starred)) for n in walk(node)):
                             raise Unplannable(f"`{name}` in `{function.name}` is computed by a call")
                         found.append(f"{_wrapped(layout, node.value)}[{index}]")
     if len(found) != 1 or any(p.name == name for p in function.parameters):
@@ -299,7 +299,7 @@ def _local_value(layout: Layout, function: ir.Function, name: str) -> ir.Express
 
 def _wrapped(layout: Layout, value: ir.Expression) -> str:
     text = layout.flat(value)
-    plain = isinstance(value, ir.Name | ir.Attribute | ir.Subscript | ir.Call | ir.Constant)
+    plain = isinstance(value, (ir.Name, ir.Attribute, ir.Subscript, ir.Call, ir.Constant))
     return text if plain else f"({text})"
 
 

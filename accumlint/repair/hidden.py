@@ -79,7 +79,7 @@ def _argument(layout: Layout, call: ir.Call, contract: LossContract, name: str) 
         for key, value in mapping.items:
             if isinstance(key, ir.Constant) and key.value == name:
                 return _repeatable(layout, value, name)
-    if not isinstance(mapping, ir.Name | ir.Attribute | ir.Subscript):
+    if not isinstance(mapping, (ir.Name, ir.Attribute, ir.Subscript)):
         raise Unplannable(f"`{name}` of `{contract.pattern}` is in a mapping that is computed in its call")
     quote = "'" if layout.text.count("'") > layout.text.count('"') else '"'
     return f"{_repeatable(layout, mapping, name)}[{quote}{name}{quote}]"
@@ -87,7 +87,7 @@ def _argument(layout: Layout, call: ir.Call, contract: LossContract, name: str) 
 
 def _repeatable(layout: Layout, value: ir.Expression, name: str) -> str:
     """The text of an argument that may be read a second time."""
-    if any(isinstance(n, ir.Walrus | ir.Await) or (isinstance(n, ir.Call) and not is_shaping(n)) for n in walk(value)):
+    if any(isinstance(n, (ir.Walrus, ir.Await)) or (isinstance(n, ir.Call) and not is_shaping(n)) for n in walk(value)):
         raise Unplannable(f"`{name}` of the loss is computed by a call")
     return layout.flat(value)
 
@@ -113,7 +113,7 @@ def changed_names(statement: ir.Statement) -> Iterator[str]:
     targets: list[ir.Expression] = []
     if isinstance(statement, ir.Assign):
         targets += statement.targets
-    elif isinstance(statement, ir.Augment | ir.For):
+    elif isinstance(statement, (ir.Augment, ir.For)):
         targets.append(statement.target)
     elif isinstance(statement, ir.Delete):
         targets += statement.targets

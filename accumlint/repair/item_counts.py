@@ -100,7 +100,7 @@ def _first_use(place: _Place, assignment: ast.Assign, call: ast.Call) -> ast.stm
     if any(node is call for node in ast.walk(assignment)):
         return assignment
     for node in ast.walk(place.function):
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is call:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is call:
             return node
     raise Unplannable("where its criterion is made is not plain")
 

@@ -49,7 +49,7 @@ class Reader:
         if isinstance(node, ast.UnaryOp):
             operand = self.read(node.operand, depth + 1)
             return None if operand is None else ast.UnaryOp(node.op, operand)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr | ast.Mult):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitAnd, ast.BitOr, ast.Mult)):
             left, right = self.read(node.left, depth + 1), self.read(node.right, depth + 1)
             return None if left is None or right is None else ast.BinOp(left, node.op, right)
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
@@ -58,9 +58,9 @@ class Reader:
         if isinstance(node, ast.Subscript) and _is_cut(node.slice):
             value = self.read(node.value, depth + 1)
             return None if value is None else ast.Subscript(value, node.slice, ast.Load())
-        if isinstance(node, ast.List | ast.Tuple):
+        if isinstance(node, (ast.List, ast.Tuple)):
             return self._one([self.read(each, depth + 1) for each in node.elts])
-        if isinstance(node, ast.ListComp | ast.GeneratorExp):
+        if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
             return self.read(node.elt, depth + 1)
         return self._call(node, depth + 1) if isinstance(node, ast.Call) else None
 
@@ -88,7 +88,7 @@ class Reader:
         own = ast.Name(name, ast.Load())
         if name in self.passed or name in self.called.defaults:
             constant = self.called.defaults.get(name) if name not in self.passed else self.passed[name]
-            values.append(constant if isinstance(constant, ast.Constant | ast.UnaryOp) else own)
+            values.append(constant if isinstance(constant, (ast.Constant, ast.UnaryOp)) else own)
         others = [each for each in values if each is None or ast.dump(each) != ast.dump(own)]
         return self._one(others or [own])
 
@@ -103,9 +103,9 @@ class Reader:
                     yield from self._given(target, node.value, name, depth)
             elif isinstance(node, ast.AnnAssign) and node.value is not None:
                 yield from self._given(node.target, node.value, name, depth)
-            elif isinstance(node, ast.AugAssign | ast.NamedExpr) and _binds(node.target, name):
+            elif isinstance(node, (ast.AugAssign, ast.NamedExpr)) and _binds(node.target, name):
                 yield None
-            elif isinstance(node, ast.For | ast.comprehension):
+            elif isinstance(node, (ast.For, ast.comprehension)):
                 yield from self._element(node.target, node.iter, name, depth)
 
     def _given(self, target: ast.expr, value: ast.expr, name: str, depth: int) -> Iterator[ast.expr | None]:
@@ -143,7 +143,7 @@ def _is_cut(index: ast.expr) -> bool:
         if bound is not None
     ]  # fmt: skip
     plain = all(isinstance(p, ast.Slice) or (isinstance(p, ast.Constant) and p.value is Ellipsis) for p in parts)
-    return plain and all(isinstance(n, ast.Constant | ast.UnaryOp | ast.USub) for b in bounds for n in ast.walk(b))
+    return plain and all(isinstance(n, (ast.Constant, ast.UnaryOp, ast.USub)) for b in bounds for n in ast.walk(b))
 
 
 def _binds(target: ast.expr, name: str) -> bool:
@@ -166,9 +166,9 @@ def sources_of(function: ast.FunctionDef, name: str) -> list[ast.expr]:
     """What a local name is given; the names of a loop are given what stands at their place of a `zip`."""
     found: list[ast.expr] = []
     for node in ast.walk(function):
-        if isinstance(node, ast.For | ast.comprehension) and _binds(node.target, name):
+        if isinstance(node, (ast.For, ast.comprehension)) and _binds(node.target, name):
             found += _places(node.target, node.iter, name)
-        elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) and node.value is not None:
+        elif isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             found += [node.value] if any(_binds(target, name) for target in targets) else []
     return found

@@ -30,7 +30,7 @@ def divide_too_little(window: Window, wanted: list[Violation], draft: Draft) -> 
     steps = carry_down(layout, steps_text(window), window.chain)
     argument = propagated(window.backward)
     text = layout.source(argument.node)
-    if isinstance(argument, ir.Binary | ir.Conditional | ir.Boolean):
+    if isinstance(argument, (ir.Binary, ir.Conditional, ir.Boolean)):
         content = f"({text}) / {steps}"
     elif window.backward.arguments and argument is window.backward.arguments[0].value:
         content = f"{text} / {steps}"
@@ -82,7 +82,7 @@ def divide_once(window: Window, wanted: list[Violation], draft: Draft) -> None:
     ):
         draft.delete(statement)
         return
-    if name is None and not isinstance(node.left, ir.Name | ir.Call):
+    if name is None and not isinstance(node.left, (ir.Name, ir.Call)):
         raise Unplannable("the division is not plain")
     _, end = layout.range(node.node)
     _, left_end = layout.range(node.left.node)
@@ -104,7 +104,7 @@ def _keep_uses(window: Window, statement: ir.Statement, name: str, divisor: ir.E
             and id(each) not in argument
         ):
             holder = layout.statement(each.node)
-            if isinstance(holder, ir.Assign | ir.Augment) and any(
+            if isinstance(holder, (ir.Assign, ir.Augment)) and any(
                 n is each
                 for t in (holder.targets if isinstance(holder, ir.Assign) else (holder.target,))
                 for n in walk(t)
@@ -336,7 +336,7 @@ def _last_of_range(layout: Layout, statement: ir.Statement, draft: Draft) -> boo
         and getattr(n.left, "id", "") == counter
     ]  # fmt: skip
     right = tests[0].comparators[0] if len(tests) == 1 else None
-    if not isinstance(right, ir.Constant) or right.value != 0 or not isinstance(stop, ir.Name | ir.Attribute):
+    if not isinstance(right, ir.Constant) or right.value != 0 or not isinstance(stop, (ir.Name, ir.Attribute)):
         return False
     draft.put(*layout.range(right.node), f"{layout.flat(stop)} - 1")
     return True

@@ -29,7 +29,7 @@ def plan_own_counts(window: Window, event: Event, draft: Draft, names: Names) ->
     totals: dict[str, str] = {}
     for leaf in leaves:
         at = layout.statement(leaf.expression.node)
-        if collection.loop not in layout.loops(at) or not isinstance(at, ir.Assign | ir.Evaluate):
+        if collection.loop not in layout.loops(at) or not isinstance(at, (ir.Assign, ir.Evaluate)):
             raise Unplannable("a term of the loss is not computed in the loop over its microbatches")
         ahead = write_ahead(layout, collection.loop, at, leaf.count_text, collection.names, collection.start)
         if ahead not in totals:
@@ -71,7 +71,7 @@ def _sum_shared_criteria(layout: Layout, leaves: list[Leaf]) -> None:
             continue
         constructor, _ = find_constructor(layout, call, family)
         sharing = [each for each, other in calls if dotted(other.function) == name]
-        used = [n for n in walk(layout.module.body) if isinstance(n, ir.Name | ir.Attribute) and dotted(n) == name]
+        used = [n for n in walk(layout.module.body) if isinstance(n, (ir.Name, ir.Attribute)) and dotted(n) == name]
         if constructor is None or len(used) != len(sharing) + 1 or _is_elsewhere(layout, name):
             continue
         given = next((a.value for a in constructor.arguments if a.keyword == "reduction"), None)
@@ -85,7 +85,7 @@ def _is_elsewhere(layout: Layout, name: str) -> bool:
     last = name.rpartition(".")[2]
     return any(
         (isinstance(n, ir.Attribute) and n.name == last and dotted(n) != name)
-        or (isinstance(n, ir.Function | ir.Lambda) and any(p.name == last for p in n.parameters))
+        or (isinstance(n, (ir.Function, ir.Lambda)) and any(p.name == last for p in n.parameters))
         for n in walk(layout.module.body)
     )
 

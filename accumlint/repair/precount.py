@@ -37,7 +37,7 @@ def plan_precount(window: Window, draft: Draft, names: Names) -> Leaf:
     collection = plan_buffered(window, steps, draft, names) if engine else None
     collection = collection or collect(window, draft, names, steps)
     at = flow.first
-    if collection.loop not in window.layout.loops(at) or not isinstance(at, ir.Assign | ir.Evaluate):
+    if collection.loop not in window.layout.loops(at) or not isinstance(at, (ir.Assign, ir.Evaluate)):
         raise Unplannable("the loss is not computed in the loop over its microbatches")
     ahead = write_ahead(window.layout, collection.loop, at, leaf.count_text, collection.names, collection.start)
     total = names.free("num_targets" if leaf.exact else "total_weight")

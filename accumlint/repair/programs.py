@@ -211,7 +211,7 @@ class _Writer(ast.NodeTransformer):
             return self._is_decided(node.operand)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
             return True  # outputs are drawn as tensors and as lists
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
             return set(self._roots(node)) <= self.written | self.data
         shown = [n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in self.known]
         ranks = {id(n) for each in ast.walk(node) if is_rank(each) for n in ast.walk(each)}
@@ -272,7 +272,7 @@ class _Writer(ast.NodeTransformer):
         raise UnmodelledError(f"`{node.id}` in {self._here} is not known")
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        if all(isinstance(each, ast.Eq | ast.NotEq) for each in node.ops):
+        if all(isinstance(each, (ast.Eq, ast.NotEq)) for each in node.ops):
             self.labels |= {id(n) for each in node.comparators for n in ast.walk(each)}
         return self.generic_visit(node)
 

@@ -223,7 +223,7 @@ class _Writer:
             raise UnmodelledError(f"`{canonical}` is not replayed")
         if isinstance(node.value, ast.Name) and node.value.id == "self":
             given = self.replay.scope.attribute(node.attr)
-            if isinstance(given, ast.Constant | ast.UnaryOp):
+            if isinstance(given, (ast.Constant, ast.UnaryOp)):
                 return self.write(given)
             return self.replay.leaf(f"self.{node.attr}")
         if node.attr == "ignore_index" and (made := self._constructor(node.value)) is not None:
@@ -247,13 +247,13 @@ class _Writer:
                 return part
         if isinstance(index, ast.Constant) and isinstance(index.value, str):
             return self.replay.leaf(ast.unparse(node))
-        if isinstance(index, ast.Constant) and isinstance(node.value, ast.Name | ast.Call):
+        if isinstance(index, ast.Constant) and isinstance(node.value, (ast.Name, ast.Call)):
             base = node.value
             if isinstance(base, ast.Call) or self._is_batch(base):
                 return self.replay.leaf(ast.unparse(node))
         if _has_open_bounds(index):
             return self.replay.leaf(ast.unparse(node))
-        if isinstance(index, ast.Slice | ast.Tuple):
+        if isinstance(index, (ast.Slice, ast.Tuple)):
             parts = index.elts if isinstance(index, ast.Tuple) else [index]
             written = ", ".join(self.write(part) for part in parts)
             whole = self.write(node.value)
@@ -505,7 +505,7 @@ def _has_open_bounds(index: ast.expr) -> bool:
 def _undivided(value: ast.expr) -> ast.expr:
     """What a helper returns without its division by the number of steps, which no repaired helper has."""
     while isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div):
-        plain = isinstance(value.right, ast.Constant | ast.Name) or (
+        plain = isinstance(value.right, (ast.Constant, ast.Name)) or (
             isinstance(value.right, ast.Attribute) and isinstance(value.right.value, ast.Name)
         )
         if not plain:

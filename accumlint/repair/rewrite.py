@@ -91,7 +91,7 @@ class Layout:
         """The loops around a statement inside its function, innermost first."""
         found: list[ir.For | ir.While] = []
         for parent in self.parents(statement):
-            if isinstance(parent, ir.Function | ir.Class):
+            if isinstance(parent, (ir.Function, ir.Class)):
                 break
             if isinstance(parent, LOOPS):
                 found.append(parent)
@@ -358,13 +358,13 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 def blocks(statement: ir.Statement) -> list[Block]:
     """The blocks that a statement holds, in the order of the source."""
-    if isinstance(statement, ir.If | ir.For | ir.While):
+    if isinstance(statement, (ir.If, ir.For, ir.While)):
         return [statement.body, statement.orelse]
     if isinstance(statement, ir.Try):
         return [statement.body, *(h.body for h in statement.handlers), statement.orelse, statement.final]
     if isinstance(statement, ir.Match):
         return [case.body for case in statement.cases]
-    if isinstance(statement, ir.With | ir.Function | ir.Class):
+    if isinstance(statement, (ir.With, ir.Function, ir.Class)):
         return [statement.body]
     return []
 

@@ -24,7 +24,7 @@ class Scope:
         scope = cls(tree, line)
         scope.imports = dict(_imports(tree))
         for node in ast.walk(tree):
-            if not isinstance(node, ast.ClassDef | FunctionNode) or not node.lineno <= line <= (node.end_lineno or 0):
+            if not isinstance(node, (ast.ClassDef, FunctionNode)) or not node.lineno <= line <= (node.end_lineno or 0):
                 continue
             if isinstance(node, ast.ClassDef):
                 scope.owner = node
@@ -74,7 +74,7 @@ class Scope:
             if not isinstance(node, ast.Assign) or node.lineno != line or not isinstance(node.value, ast.Call):
                 continue
             target = node.targets[0]
-            parts = target.elts if isinstance(target, ast.Tuple | ast.List) else []
+            parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
             places = [place for place, part in enumerate(parts) if isinstance(part, ast.Name) and part.id == name]
             if len(places) == 1 and not any(isinstance(part, ast.Starred) for part in parts):
                 return node.value, places[0]
@@ -130,7 +130,7 @@ class Scope:
         if len(named) != 1 or not _calls(call, name):
             return None
         *before, last = named[0].body
-        plain = all(isinstance(each, ast.Assign | ast.Expr) for each in before)
+        plain = all(isinstance(each, (ast.Assign, ast.Expr)) for each in before)
         if not plain or not isinstance(last, ast.Return) or last.value is None:
             return None
         return last.value, Scope.at(self.tree, last.lineno)
@@ -149,7 +149,7 @@ class Scope:
                     found += _given(target, node.value, name, node.lineno)
             elif isinstance(node, ast.AnnAssign) and node.value is not None:
                 found += _given(node.target, node.value, name, node.lineno)
-            elif isinstance(node, ast.For | ast.comprehension) and name in _bound(node.target):
+            elif isinstance(node, (ast.For, ast.comprehension)) and name in _bound(node.target):
                 found.append((node.target.lineno, None))
             elif (
                 isinstance(node, ast.withitem) and node.optional_vars is not None and name in _bound(node.optional_vars)
@@ -222,8 +222,8 @@ def _bound(target: ast.expr) -> set[str]:
 def _given(target: ast.expr, value: ast.expr, name: str, line: int) -> list[tuple[int, ast.expr | None]]:
     if isinstance(target, ast.Name):
         return [(line, value)] if target.id == name else []
-    if isinstance(target, ast.Tuple | ast.List) and name in _bound(target):
-        if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
+    if isinstance(target, (ast.Tuple, ast.List)) and name in _bound(target):
+        if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
             for part, given in zip(target.elts, value.elts, strict=True):
                 if isinstance(part, ast.Name) and part.id == name:
                     return [(line, given)]
@@ -238,13 +238,13 @@ def changes_between(scope: Scope, first: int, last: int) -> set[str]:
     """The names whose data is changed in place on a line between two lines: `y[pad] = -100`, `y.clamp_(0)`."""
     found: set[str] = set()
     for node in ast.walk(scope.body):
-        if not isinstance(node, ast.Assign | ast.AugAssign | ast.Expr) or not first < node.lineno < last:
+        if not isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr)) or not first < node.lineno < last:
             continue
         targets = (
             node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
         )
         for target in targets:
-            if isinstance(target, ast.Subscript | ast.Attribute) or isinstance(node, ast.AugAssign):
+            if isinstance(target, (ast.Subscript, ast.Attribute)) or isinstance(node, ast.AugAssign):
                 found |= _bound(target)
         if isinstance(node, ast.Expr):
             for call in ast.walk(node):

@@ -39,7 +39,7 @@ def plan_terms(
     whole = read_whole(window, event)
     counted = names.free("batch_targets" if leaf.exact else "batch_weight")
     text = layout.source(whole.core.node)
-    plain = isinstance(whole.core, ir.Name | ir.Call | ir.Attribute | ir.Subscript)
+    plain = isinstance(whole.core, (ir.Name, ir.Call, ir.Attribute, ir.Subscript))
     leaf.mean_text = text
     leaf.sum_text = f"{text} * {counted}" if plain else f"({text}) * {counted}"
     before = min((window.home, *whole.links), key=lambda s: layout.range(s.node)[0])
@@ -62,7 +62,7 @@ def plan_terms(
         draft.delete(link)
     draft.before(window.home, *lines)
     received = whole.argument is getattr(window.backward.function, "value", None)
-    bare = isinstance(whole.argument, ir.Name | ir.Call | ir.Attribute | ir.Subscript)
+    bare = isinstance(whole.argument, (ir.Name, ir.Call, ir.Attribute, ir.Subscript))
     draft.put(*layout.range(whole.argument.node), f"({leaf.sum_text})" if received and bare else leaf.sum_text)
     return True
 

@@ -323,7 +323,7 @@ class Arithmetic(Base):
 
     def slice_lineage(self, value: Value, index: Value, node: ir.Subscript) -> Lineage:
         """The arrival that taking a moving part of data is: `x[start : start + size]`, `batches[i]`."""
-        if isinstance(index, str | None) or not isinstance(value, (Opaque, Object)) or lineage_of(index):
+        if isinstance(index, (str, type(None))) or not isinstance(value, (Opaque, Object)) or lineage_of(index):
             return NO_DATA
         if isinstance(index, bool) or not self.loops:
             return NO_DATA

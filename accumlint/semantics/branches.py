@@ -34,7 +34,11 @@ class Branches(Expressions):
         is_open = truth is None
         guessed = is_open and not relevance.words(node.body)
         if truth is None:
-            truth = self.choose_branch(test, node, frame)
+            asked = (node.node, path_of(test))
+            chosen = self.chosen.get(asked)
+            truth = self.choose_branch(test, node, frame) if chosen is None else chosen
+            if not (isinstance(test, Opaque) and test.wants):  # nothing can be learned from asking it again
+                self.chosen[asked] = truth
             self._note_missing(test, node, frame, truth=truth)
         else:
             self.trace.tests.setdefault(node.node, set()).add(truth)
@@ -90,9 +94,7 @@ class Branches(Expressions):
 
     def _note_missing(self, test: Value, node: ir.If, frame: Frame, *, truth: bool) -> None:
         """Remember which losses stay unbound because of a guess about the configuration."""
-        taken, other = (node.body, node.orelse) if truth else (node.orelse, node.body)
-        relevance = self.program.relevance
-        names = relevance.losses & relevance.block(other).binds - relevance.block(taken).binds
+        names = self.program.relevance.left_unbound(node, truth=truth)
         if not names or lineage_of(test) or self.setting_up:
             return
         key = _asked(test)
@@ -208,7 +210,7 @@ def _is_plain(test: ir.Expression) -> bool:
     for part in walk(test):
         if isinstance(part, ir.Call) and not (isinstance(part.function, ir.Name) and part.function.id == "len"):
             return False
-        if isinstance(part, ir.Walrus | ir.Await | ir.Yield | ir.Comprehension | ir.Lambda):
+        if isinstance(part, (ir.Walrus, ir.Await, ir.Yield, ir.Comprehension, ir.Lambda)):
             return False
     return True
 

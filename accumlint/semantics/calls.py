@@ -130,7 +130,7 @@ class Calls(HiddenLosses):
     def own_member(self, receiver: Object, name: str) -> Value | None:
         """A function or stored value that an object of a class of the file has under a name."""
         stored = receiver.attributes.get(name)
-        if stored is not None and not isinstance(stored, bool | int | float | str):
+        if stored is not None and not isinstance(stored, (bool, int, float, str)):
             return self.owned(stored, receiver)
         if receiver.instance is None:
             return None
@@ -281,7 +281,7 @@ class Calls(HiddenLosses):
         given = arguments.values
         sources: Sequence[Value] = [receiver, *given]
         lineage, modules, gradient = derived(sources)
-        if isinstance(receiver, Object | Opaque) and not lineage_of(receiver) and self._may_compute(arguments):
+        if isinstance(receiver, (Object, Opaque)) and not lineage_of(receiver) and self._may_compute(arguments):
             gradient = gradient or (bool(lineage) and not self._is_data_method(name))
         facts = facts_of_all(sources)
         if name in ("masked_fill", "masked_fill_", "where") and any(isinstance(v, int) for v in arguments.positional):
@@ -332,7 +332,7 @@ class Calls(HiddenLosses):
 
     def call(self, callee: Value, arguments: Arguments, node: ir.NodeId, frame: Frame | None) -> Value:
         """Call a value."""
-        if isinstance(callee, FunctionValue | Object) and self.program.module.contracts:
+        if isinstance(callee, (FunctionValue, Object)) and self.program.module.contracts:
             contract = self.contract_of(callee, arguments, own=True)
             if contract is not None:
                 result = self.call_unknown(callee, arguments, node)
@@ -500,13 +500,17 @@ class Calls(HiddenLosses):
         self, row: Row, receiver: Value, arguments: Arguments, node: ir.NodeId, frame: Frame | None
     ) -> LibraryCall:
         signature = self.program.registry.signature(row)
-        plain = {name: value for name, value in arguments.keywords.items() if name not in ("*", "**")}
-        bound: dict[str, object] = {**signature.bind(arguments.positional, plain)}
+        keywords = arguments.keywords
+        if arguments.open_ended:
+            keywords = {name: value for name, value in keywords.items() if name not in ("*", "**")}
+        bound: dict[str, object] = signature.bind(arguments.positional, keywords)
         written: dict[str, ir.Expression] = {}
-        for parameter, expression in zip(signature.parameters, arguments.written, strict=False):
-            if expression is not None:
-                written[parameter.name] = expression
-        written |= arguments.written_keywords
+        if arguments.written:
+            for parameter, expression in zip(signature.parameters, arguments.written, strict=False):
+                if expression is not None:
+                    written[parameter.name] = expression
+        if arguments.written_keywords:
+            written |= arguments.written_keywords
         return LibraryCall(row, receiver, bound, node, written, frame)
 
     def perform(self, call: LibraryCall) -> Value:
@@ -518,10 +522,10 @@ class Calls(HiddenLosses):
 
 def _modules_in(value: Value, *, unknown: bool) -> list[Value]:
     """The modules that an attribute may be, or hold in a list: things of the file, and `unknown` ones."""
-    if isinstance(value, Items | Mapping):
+    if isinstance(value, (Items, Mapping)):
         held = value.items if isinstance(value, Items) else value.items.values()
         return [
-            part for each in held if isinstance(each, Object | Opaque) for part in _modules_in(each, unknown=unknown)
+            part for each in held if isinstance(each, (Object, Opaque)) for part in _modules_in(each, unknown=unknown)
         ]
     if isinstance(value, Opaque):
         return [value] if unknown and not value.lineage and not value.kind else []

@@ -86,7 +86,7 @@ def _nothing(machine: Any, receiver: Value, arguments: Arguments, node: ir.NodeI
 def _get(machine: Any, receiver: Mapping, arguments: Arguments, node: ir.NodeId) -> Value:
     key = arguments.positional[0] if arguments.positional else None
     default = arguments.positional[1] if len(arguments.positional) > 1 else None
-    if isinstance(key, str | int | float | bool | bytes | None):
+    if isinstance(key, (str, int, float, bool, bytes, type(None))):
         if key in receiver.items:
             return receiver.items[key]
         return receiver.rest if receiver.rest is not None else default
@@ -96,7 +96,7 @@ def _get(machine: Any, receiver: Mapping, arguments: Arguments, node: ir.NodeId)
 def _pop_key(machine: Any, receiver: Mapping, arguments: Arguments, node: ir.NodeId) -> Value:
     value = _get(machine, receiver, arguments, node)
     key = arguments.positional[0] if arguments.positional else None
-    if isinstance(key, str | int | float | bool | bytes | None):
+    if isinstance(key, (str, int, float, bool, bytes, type(None))):
         receiver.items.pop(key, None)
     return value
 
@@ -122,7 +122,7 @@ def _update(machine: Any, receiver: Mapping, arguments: Arguments, node: ir.Node
         if isinstance(value, Mapping):
             receiver.items |= value.items
         else:  # any default may have been overwritten
-            plain = [k for k, v in receiver.items.items() if isinstance(v, bool | int | float | str | None)]
+            plain = [k for k, v in receiver.items.items() if isinstance(v, (bool, int, float, str, type(None)))]
             receiver.items.update({key: Opaque(str(key), node=node) for key in plain})
     receiver.items.update(arguments.keywords)
     return None

@@ -85,7 +85,7 @@ def _set_up(machine: Machine, body: tuple[ir.Statement, ...], module: Frame) -> 
     machine.budget = SET_UP_BUDGET
     try:
         for statement in body:
-            if isinstance(statement, ir.For | ir.While) or _is_main_guard(statement):
+            if isinstance(statement, (ir.For, ir.While)) or _is_main_guard(statement):
                 continue
             if "backward" in machine.program.relevance.words_within(statement):
                 continue  # it trains: a region of its own, not set-up
@@ -171,7 +171,7 @@ def parameter_value(machine: Machine, parameter: ir.Parameter, closure: Frame) -
 
 
 def _is_plain(annotation: ir.Expression) -> bool:
-    return isinstance(annotation, ir.Name | ir.Attribute)
+    return isinstance(annotation, (ir.Name, ir.Attribute))
 
 
 def run_entry(machine: Machine, callee: FunctionValue, region: Region, instance: Value) -> None:

@@ -17,6 +17,7 @@ from accumlint.semantics.machine import OUT_OF_STEPS, Stopped
 from accumlint.semantics.numbers import Num
 from accumlint.semantics.similarity import product_facts
 from accumlint.semantics.values import (
+    NO_FACTS,
     Canonical,
     ClassValue,
     Deferred,
@@ -32,6 +33,7 @@ from accumlint.semantics.values import (
     Stream,
     Value,
     carries_gradient,
+    derived,
     hidden_part,
     lineage_of,
     path_of,
@@ -188,24 +190,29 @@ class Expressions(Comparisons):
 
     def _part_of_opaque(self, value: Value, index: Value, node: ir.Subscript, frame: Frame) -> Value:
         path = f"{path_of(value)}[{path_of(index)}]"
-        if isinstance(value, Opaque) and value.kind == "shape":
+        known = value if isinstance(value, Opaque) else None
+        if known is not None and known.kind == "shape":
             return self.size_of(value, path)
-        result = self.opaque(path, value, index, node=node.node)
-        lineage = lineage_of(value)
-        facts = result.facts | (value.facts if isinstance(value, Opaque) else frozenset())
-        if isinstance(index, str) and "label" in index:
-            facts |= {Fact("labels", node.node, index)}
-        if isinstance(index, Opaque) and (index.kind == "mask" or (index.lineage and _is_named_mask(node.index))):
-            facts |= {Fact("selection", node.node, index.path)}
-        last = index.items[-1] if isinstance(index, Items) and index.items else None
-        if isinstance(last, SliceValue) and last.lower == 1 and last.upper is None:
-            facts |= {Fact("shifted", node.node, path)}
-        first = index.items[0] if isinstance(index, Items) and index.items else index
-        lineage |= lineage_of(index) | self.slice_lineage(value, first, node)
-        gradient = result.gradient and carries_gradient(value)
-        kind = "parameters" if isinstance(index, str) and index == "params" else ""
-        modules = result.modules | (value.modules if isinstance(value, (Opaque, Object)) else frozenset())
-        source = value.source if isinstance(value, Opaque) else None
+        lineage, modules, gradient = derived((value, index))
+        facts = NO_FACTS if known is None else known.facts
+        first = last = index
+        kind = ""
+        if isinstance(index, str):
+            if "label" in index:
+                facts |= {Fact("labels", node.node, index)}
+            kind = "parameters" if index == "params" else ""
+        elif isinstance(index, Opaque):
+            if index.kind == "mask" or (index.lineage and _is_named_mask(node.index)):
+                facts |= {Fact("selection", node.node, index.path)}
+        elif isinstance(index, Items) and index.items:
+            first, last = index.items[0], index.items[-1]
+            if isinstance(last, SliceValue) and last.lower == 1 and last.upper is None:
+                facts |= {Fact("shifted", node.node, path)}
+        lineage |= self.slice_lineage(value, first, node)
+        gradient = gradient and not self.no_grad and carries_gradient(value)
+        if isinstance(value, (Opaque, Object)):
+            modules |= value.modules
+        source = None if known is None else known.source
         hidden = hidden_part(value, index)
         return Opaque(path, lineage, gradient, modules, facts, node.node, kind=kind, source=source, hidden=hidden)
 

@@ -107,7 +107,7 @@ class Iterators(Objects):
         finite = [stream for stream in streams if stream.finite]
         key = finite[0].key if finite else (streams[0].key if streams else f"zip@{node}")
         for value, stream in zip(values, streams, strict=True):
-            unknown = stream.finite and stream.length is None and isinstance(value, Opaque | Object)
+            unknown = stream.finite and stream.length is None and isinstance(value, (Opaque, Object))
             if unknown and finite[0].length is None and stream.key != key and key not in self.knowledge.tied:
                 self.knowledge.tied[stream.key] = key
         tuples = (Items("tuple", list(items)) for items in zip(*(s.iterator for s in streams), strict=False))

@@ -139,6 +139,10 @@ class Learning(MachineState):
 
     def number_for_now(self, value: Value) -> Num | None:
         """The number that a value is, asked by one who keeps the value and asks again: nothing rests on the answer."""
+        if isinstance(value, Num):
+            return value
+        if not isinstance(value, Opaque):
+            return self.as_number(value)
         self.postponing += 1
         try:
             return self.as_number(value)

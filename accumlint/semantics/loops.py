@@ -62,7 +62,7 @@ class Loops(Lengths):
         if isinstance(value, Opaque) and value.path in self.knowledge.parameters:
             value = replace(value, kind="parameters")
         if isinstance(value, Items):
-            is_data = not all(isinstance(item, Form | str | Object | FunctionValue) for item in value.items)
+            is_data = not all(isinstance(item, (Form, str, Object, FunctionValue)) for item in value.items)
             return Iteration(iter(list(value.items)), value.key or f"items@{node}", is_data=is_data)
         if isinstance(value, Mapping):
             return Iteration(iter(list(value.items)), f"items@{node}", is_data=False)  # type: ignore[arg-type]
@@ -146,7 +146,7 @@ class Loops(Lengths):
         key = self.key_of(value)
         if isinstance(value, Object) and self.is_loader(value):
             self.note_loader(key, value, node)
-        endless = isinstance(value, Opaque | Object) and bool(_ENDLESS.search(value.path))
+        endless = isinstance(value, (Opaque, Object)) and bool(_ENDLESS.search(value.path))
         endless = endless or (isinstance(value, Object) and self._streams(value.attributes.get("dataset")))
         around = self._places() if lineage_of(value) else None  # the parts of a batch are the same for each loop
         return Iteration(self._arrivals(value, key, around, endless=endless), key, finite=not endless)
@@ -161,7 +161,7 @@ class Loops(Lengths):
         last = function.body[-1]
         if not isinstance(last, ir.While) or not isinstance(last.test, ir.Constant) or not last.test.value:
             return False
-        return not any(isinstance(node, ir.Break | ir.Return) for node in walk(last.body))
+        return not any(isinstance(node, (ir.Break, ir.Return)) for node in walk(last.body))
 
     def _places(self) -> tuple[tuple[ir.NodeId, int], ...]:
         """Where the running loops are."""
@@ -409,7 +409,7 @@ class Loops(Lengths):
     def _dict_of(self, results: list[tuple[Value, Value]], *, exact: bool) -> Mapping:
         made = Mapping({})
         for key, value in results:
-            if exact and isinstance(key, str | int | float | bool | bytes | None):
+            if exact and isinstance(key, (str, int, float, bool, bytes, type(None))):
                 made.items[key] = value
             else:
                 made.rest = value

@@ -79,6 +79,7 @@ class MachineState:
         self.serial = 0
         self.spent = 0
         self.answers: dict[str, bool] = {}
+        self.chosen: dict[tuple[ir.NodeId, str], bool] = {}  # the sides of undecided `if`s, by the `if` and its test
         self.stack: list[str] = []
         self.callers: list[ir.NodeId] = []  # the calls that led to where the run is
         self.made_by: dict[str, tuple[ir.NodeId, ...]] = {}  # those that led to where an optimizer was made

@@ -159,6 +159,9 @@ def combine(operator: str, left: Num, right: Num) -> Num | None:
 
 def _at_each_point(operation: _Operation, left: Num, right: Num) -> tuple[Fraction | None, ...]:
     """Neighbouring points that hold the same two values share one result: literals are worked out once."""
+    a, b = left.at[0], right.at[0]
+    if left.at.count(a) == POINTS == right.at.count(b):
+        return (None if a is None or b is None else _bounded(operation(a, b)),) * POINTS
     found: list[Fraction | None] = []
     last: tuple[Fraction | None, Fraction | None] | None = None
     for a, b in zip(left.at, right.at, strict=True):
@@ -200,14 +203,20 @@ _ORDER: dict[str, Callable[[Fraction, Fraction], bool]] = {
 }
 
 
+_UNDEFINED = Comparison(None, Basis.OPEN)
+_KNOWN = {answer: Comparison(answer, Basis.LITERAL) for answer in (True, False)}
+
+
 def compare(operator: str, left: Num, right: Num) -> Comparison:
     """Compare two numbers; undefined points say nothing, and with no defined point the answer is open."""
     order = _ORDER[operator]
+    if not (left.depends_on_counts or right.depends_on_counts):
+        first, second = left.at[0], right.at[0]
+        return _UNDEFINED if first is None or second is None else _KNOWN[order(first, second)]
     answers = {order(a, b) for a, b in zip(left.at, right.at, strict=True) if a is not None and b is not None}
     if len(answers) != 1:
-        return Comparison(None, Basis.OPEN)
-    literal = not (left.depends_on_counts or right.depends_on_counts)
-    return Comparison(answers.pop(), Basis.LITERAL if literal else Basis.SAMPLED)
+        return _UNDEFINED
+    return Comparison(answers.pop(), Basis.SAMPLED)
 
 
 def pointwise(operator: str, left: Num, right: Num) -> tuple[bool | None, ...]:

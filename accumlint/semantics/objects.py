@@ -55,7 +55,7 @@ class Objects(Gradients):
         for key, operand in effect.attributes:
             made.attributes[key] = self.operand(operand, call)
         for name, value in call.bound.items():
-            if effect.role in (api.Role.LOADER, api.Role.LOSS_FUNCTION) and not isinstance(value, tuple | dict):
+            if effect.role in (api.Role.LOADER, api.Role.LOSS_FUNCTION) and not isinstance(value, (tuple, dict)):
                 made.attributes[f"explicit {name}"] = (
                     None if isinstance(value, Default) else value  # type: ignore[assignment]
                 )
@@ -121,7 +121,7 @@ class Objects(Gradients):
         for role, words in _ROLE_WORDS:
             if role in roles and any(word in path for word in words):
                 return roles[role]
-        return roles.get(api.Role.MODEL, "") if isinstance(value, Opaque | Object) else ""
+        return roles.get(api.Role.MODEL, "") if isinstance(value, (Opaque, Object)) else ""
 
     def _wrapped(self, value: Value, canonical: str, effect: api.Wrap, call: LibraryCall) -> Value:
         if not canonical or (value is None and not effect.classes):

@@ -33,6 +33,7 @@ COUPLED_NAME = re.compile(
 )
 """Names of losses that couple the examples of a batch."""
 NOTHING = object()
+_PLAIN = (bool, int, float, str, type(None))
 
 
 class Operands(Calls):
@@ -89,9 +90,11 @@ class Operands(Calls):
 
     def _argument(self, name: str, call: LibraryCall) -> Value:
         value = call.bound.get(name)
+        if isinstance(value, Opaque):
+            return value
         if isinstance(value, Default):
             plain = value.value
-            return plain if isinstance(plain, bool | int | float | str | None) else Opaque(str(plain))
+            return plain if isinstance(plain, _PLAIN) else Opaque(str(plain))
         if isinstance(value, tuple):
             return Items("tuple", list(value))
         return value  # type: ignore[return-value]
@@ -122,7 +125,7 @@ class Operands(Calls):
         if isinstance(value, Num) and isinstance(condition.value, (int, float)):
             whole = value.as_int()
             answer = whole is not None and whole == condition.value
-        elif isinstance(value, bool | int | float | str | None) or condition.value is None:
+        elif isinstance(value, _PLAIN) or condition.value is None:
             answer = value is None if condition.value is None else value == condition.value
         else:
             return condition.unknown

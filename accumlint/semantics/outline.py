@@ -5,8 +5,11 @@ It depends on the module alone, so a module that many files follow is outlined o
 
 from __future__ import annotations
 
+import sys
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from accumlint.reading import ir
 from accumlint.reading.prefilter import BACKWARDS
@@ -58,7 +61,7 @@ def outline_of(module: Module) -> Outline:
         elif isinstance(node, ir.Function):
             definitions.append(node)
     return Outline(
-        tuple(_functions(module.body)),
+        tuple(_functions(_Calls(module), module.body, sys.maxsize)),
         tuple(aliases),
         tuple(dict.fromkeys(imports)),
         tuple(definitions),
@@ -88,28 +91,40 @@ def _alternatives(value: ir.Expression) -> list[ir.Expression]:
     return [value]
 
 
+class _Calls:
+    """All calls of a module in order, so that those of a function are a slice of them."""
+
+    def __init__(self, module: Module) -> None:
+        self.calls = [node for node in module.each_node() if type(node) is ir.Call]
+        self.ids = [call.node for call in self.calls]
+
+    def within(self, body: tuple[ir.Statement, ...], end: ir.NodeId) -> list[ir.Call]:
+        """Those in a body, the next node after which has the id `end`."""
+        return self.calls[bisect_left(self.ids, body[0].node) : bisect_left(self.ids, end)] if body else []
+
+
 def _functions(
-    body: tuple[ir.Statement, ...], owner: ir.Class | None = None, outer: ir.Function | None = None
+    calls: _Calls,
+    body: tuple[ir.Statement, ...],
+    end: ir.NodeId,
+    owner: ir.Class | None = None,
+    outer: ir.Function | None = None,
 ) -> Iterator[OutlinedFunction]:
-    for statement in body:
-        for node in _definitions(statement):
-            if isinstance(node, ir.Class):
-                yield from _functions(node.body, node, outer)
-            else:
-                calls = [n for n in walk(node.body) if type(n) is ir.Call]
-                backwards = frozenset(call.node for call in calls if _is_backward(call))
-                yield OutlinedFunction(node, owner, outer, backwards, frozenset(map(followed_name, calls)))
-                yield from _functions(node.body, owner, node)
-
-
-def _definitions(statement: ir.Statement) -> Iterator[ir.Function | ir.Class]:
-    """Functions and classes that a statement defines, directly or in its blocks."""
-    if isinstance(statement, (ir.Function, ir.Class)):
-        yield statement
-        return
-    for block in blocks(statement):
-        for part in block:
-            yield from _definitions(part)
+    """The functions that a body defines; `end` is the id of the next node after it."""
+    for statement, follower in zip_longest(body, body[1:]):
+        after = end if follower is None else follower.node
+        if isinstance(statement, ir.Class):
+            yield from _functions(calls, statement.body, after, statement, outer)
+        elif isinstance(statement, ir.Function):
+            own = calls.within(statement.body, after)
+            backwards = frozenset(call.node for call in own if _is_backward(call))
+            yield OutlinedFunction(statement, owner, outer, backwards, frozenset(map(followed_name, own)))
+            yield from _functions(calls, statement.body, after, owner, statement)
+        else:
+            inner = blocks(statement)
+            for block, next_block in zip_longest(inner, inner[1:]):
+                stop = after if next_block is None else next_block[0].node
+                yield from _functions(calls, block, stop, owner, outer)
 
 
 def _script_backwards(body: tuple[ir.Statement, ...]) -> Iterator[ir.NodeId]:

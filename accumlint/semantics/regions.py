@@ -119,7 +119,7 @@ def _divides_by_setting(function: ir.Function) -> bool:
     divisors = [
         node.right if isinstance(node, ir.Binary) else node.value
         for node in walk(function.body)
-        if isinstance(node, ir.Binary | ir.Augment) and node.operator == "/"
+        if isinstance(node, (ir.Binary, ir.Augment)) and node.operator == "/"
     ]
     return any(isinstance(each, ir.Attribute) and each.name in ACCUMULATION_SETTINGS for each in divisors)
 

@@ -28,12 +28,13 @@ class Relevance:
 
     functions: dict[str, list[ir.Function]]
     keywords: set[str]  # names of keyword arguments given anywhere in the file
-    losses: set[str] = field(default_factory=set)  # names that are backpropagated somewhere in the file
+    losses: frozenset[str] = frozenset()  # names that are backpropagated somewhere in the file
     followed: dict[int, tuple[object, Block]] = field(default_factory=dict)  # of modules that other files follow too
     _blocks: dict[int, tuple[object, Block]] = field(default_factory=dict)  # with the block, so that it stays alive
     _words: dict[int, frozenset[str]] = field(default_factory=dict)
     _reached: dict[str, frozenset[str]] = field(default_factory=dict)
     _tests: dict[int, frozenset[str]] = field(default_factory=dict)
+    _unbound: dict[tuple[int, bool], frozenset[str]] = field(default_factory=dict)
     _alone: dict[int, tuple[ir.Statement]] = field(default_factory=dict)
     _added: set[int] = field(default_factory=set)
     _kept: list[object] = field(default_factory=list)  # blocks whose identity is a key stay alive
@@ -55,7 +56,7 @@ class Relevance:
                     losses |= {part.id for value in values for part in walk(value) if isinstance(part, ir.Name)}
             elif type(node) is ir.Function:
                 functions.setdefault(node.name, []).append(node)
-        return cls(functions, keywords, losses, {} if project is None else project.blocks)
+        return cls(functions, keywords, frozenset(losses), {} if project is None else project.blocks)
 
     def extend(self, body: tuple[ir.Statement, ...], functions: Iterable[ir.Function] | None = None) -> None:
         """Add the functions of another module that is followed (`functions`, if they are known); a module that was
@@ -130,6 +131,16 @@ class Relevance:
             block = self._alone[id(node)] = (statement,)
             self._kept.append(node)
         return block
+
+    def left_unbound(self, node: ir.If, *, truth: bool) -> frozenset[str]:
+        """The names of losses that only the other side of an `if` binds."""
+        known = self._unbound.get((id(node), truth))
+        if known is None:
+            taken, other = (node.body, node.orelse) if truth else (node.orelse, node.body)
+            known = self.losses & self.block(other).binds - self.block(taken).binds
+            self._unbound[id(node), truth] = known
+            self._kept.append(node)
+        return known
 
     def tested(self, statement: ir.Statement) -> frozenset[str]:
         """The plain names and attribute names that the tests in a statement look at: its control names."""

@@ -92,7 +92,7 @@ class Statements(Branches):
 
     def _set_item(self, container: Value, index: Value, value: Value) -> None:
         if isinstance(container, Mapping):
-            if isinstance(index, str | int | float | bool | bytes | None):
+            if isinstance(index, (str, int, float, bool, bytes, type(None))):
                 container.items[index] = value
             else:
                 container.rest = value

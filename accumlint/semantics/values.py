@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from accumlint.apis.language import Count, Role, Row
 from accumlint.reading import ir
 from accumlint.reading.contracts import LossContract
-from accumlint.reading.record import record, thing
+from accumlint.reading.record import built, record, thing
 from accumlint.semantics.numbers import Num
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Form:
         return all(site.reduction == "unknown" for site, _ in self.terms)
 
 
-@thing
+@built
 class Opaque:
     """Anything that is not understood: an access path, the data it derives from, whether it carries gradient.
 
@@ -148,17 +148,46 @@ class Opaque:
     points: tuple[bool | None, ...] | None = None  # a comparison of counts: its answer at each sample point
     hidden: Hidden | None = None  # it is, or holds, a loss that a contract declares
 
-    def __post_init__(self) -> None:
-        if len(self.path) > LONGEST_PATH:
-            mark = zlib.crc32(self.path.encode("utf-8", "replace"))
-            object.__setattr__(self, "path", f"{self.path[: LONGEST_PATH - 12]}...{mark:08x}")
-        if self.parts is not None:
-            depth = 1 + max((part.depth for part in self.parts[1] if isinstance(part, Opaque)), default=0)
-            object.__setattr__(self, "depth", depth)
+    def __init__(
+        self,
+        path: str,
+        lineage: Lineage = NO_DATA,
+        gradient: bool = False,
+        modules: frozenset[str] = frozenset(),
+        facts: Facts = NO_FACTS,
+        node: ir.NodeId = -1,
+        parts: tuple[str, tuple[Value, ...]] | None = None,
+        wants: tuple[tuple[Opaque, str], ...] = (),
+        kind: str = "",
+        role: Role | None = None,
+        source: Object | None = None,
+        depth: int = 0,
+        points: tuple[bool | None, ...] | None = None,
+        hidden: Hidden | None = None,
+    ) -> None:
+        if len(path) > LONGEST_PATH:
+            mark = zlib.crc32(path.encode("utf-8", "replace"))
+            path = f"{path[: LONGEST_PATH - 12]}...{mark:08x}"
+        if parts is not None:
+            depth = 1 + max([part.depth for part in parts[1] if isinstance(part, Opaque)], default=0)
             if depth > DEEPEST_PARTS:
-                object.__setattr__(self, "parts", None)
-        if len(self.wants) > 1:
-            object.__setattr__(self, "wants", tuple({w.path: (w, why) for w, why in self.wants}.values())[:4])
+                parts = None
+        if len(wants) > 1:
+            wants = tuple({unknown.path: (unknown, why) for unknown, why in wants}.values())[:4]
+        self.path = path
+        self.lineage = lineage
+        self.gradient = gradient
+        self.modules = modules
+        self.facts = facts
+        self.node = node
+        self.parts = parts
+        self.wants = wants
+        self.kind = kind
+        self.role = role
+        self.source = source
+        self.depth = depth
+        self.points = points
+        self.hidden = hidden
 
 
 @dataclass(eq=False, slots=True)
