@@ -188,6 +188,10 @@ def _divide(window: Window, flow: Flow, division: ir.Binary | ir.Augment | None,
     """Divide the loss by `divisor`, in the place of a division by the number of steps or where it is propagated."""
     layout = window.layout
     if division is not None:
+        written = layout.nodes[division.node]
+        multiplied = isinstance(written, ir.Binary) and written.operator == "*"
+        if multiplied or (isinstance(written, ir.Call) and getattr(written.function, "name", "") == "mul"):
+            raise Unplannable("the loss is multiplied by a fraction instead of divided")
         divided_by = division.value if isinstance(division, ir.Augment) else division.right
         draft.put(*layout.range(divided_by.node), divisor)
         return

@@ -134,8 +134,11 @@ def _strip(layout: Layout, flow: Flow, expression: ir.Expression, divisions: set
                 return expression
             outside, flow.factored, expression = False, True, expression.left
         elif isinstance(expression, ir.Binary) and expression.operator == "*":
-            if expression.node in divisions:
-                raise Unplannable("the loss is multiplied by a fraction instead of divided")
+            if (quotient := _of_fraction(expression, divisions, site)) is not None:
+                flow.divided.append(quotient)
+                expression = quotient.left
+                flow.core = expression if outside else flow.core
+                continue
             outside, flow.factored = False, True
             expression = expression.right if _holds(expression.right, site) else expression.left
         elif isinstance(expression, ir.Name):
@@ -159,10 +162,24 @@ def _is_part(expression: ir.Expression) -> bool:
     return isinstance(expression, ir.Subscript) and isinstance(expression.index, ir.Constant)
 
 
+def _of_fraction(product: ir.Binary, divisions: set[int], site: Site) -> ir.Binary | None:
+    """`loss * (1 / K)` and `(1 / K) * loss` as the quotients that they are."""
+    if product.node not in divisions:
+        return None
+    if any(_holds(side, site) for side in (product.left, product.right)):
+        loss_first = _holds(product.left, site)
+    elif isinstance(product.left, ir.Name) != isinstance(product.right, ir.Name):
+        loss_first = isinstance(product.left, ir.Name)
+    else:
+        raise Unplannable("which side of a product is the loss is not plain")
+    sides = (product.left, product.right) if loss_first else (product.right, product.left)
+    return ir.Binary(product.node, "/", *sides)
+
+
 def _divided(call: ir.Call, divisions: set[int]) -> ir.Binary | None:
-    """`loss.div(K)` as the quotient that it is."""
+    """`loss.div(K)` and `loss.mul(1 / K)` as the quotients that they are."""
     function = call.function
-    if not isinstance(function, ir.Attribute) or function.name != "div" or call.node not in divisions:
+    if not isinstance(function, ir.Attribute) or function.name not in ("div", "mul") or call.node not in divisions:
         return None
     plain = len(call.arguments) == 1 and not call.arguments[0].star and call.arguments[0].keyword is None
     return ir.Binary(call.node, "/", function.value, call.arguments[0].value) if plain else None

@@ -269,8 +269,10 @@ def _drawn_with(
         inputs, targets = shapes[replay.calls[0].name]
         others = [name for name in names if name not in roles and name not in constants]
         picked = replay.selectors & set(others)
-        for dtype in ("bool",) if picked else ("float64", "bool", "int64") if others else ("float64",):
-            rest = {name: _other(name, names[name], inputs, targets, dtype, replay) for name in others}
+        dtypes = ("bool",) if picked else ("float64", "bool", "int64") if others else ("float64",)
+        masked = (targets, targets[:-1]) if others and replay.partial and len(targets) > 2 else (targets,)
+        for dtype, over in itertools.product(dtypes, masked):
+            rest = {name: _other(name, names[name], inputs, over, dtype, replay) for name in others}
             drawn = tuple((roles | rest)[name] for name in names if name not in constants)
             if all(len(leaf.shape) >= replay.ranks.get(leaf.name, 0) for leaf in drawn):  # else a batch would be cut
                 yield drawn, constants

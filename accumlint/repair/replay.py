@@ -428,6 +428,9 @@ class _Writer:
             self.replay.partial = True
         if function.attr == "gather" and node.args:
             self._note_index(node.args[-1])
+        if function.attr == "masked_select" and node.args:
+            picks = self.write(node.args[0])
+            self.replay.selectors |= {name for name in self.replay.leaves.values() if mentions(picks, name)}
         if function.attr == "squeeze" and base in self.replay.leaves.values():
             self.replay.squeezed.add(base)
         return f"{base}.{function.attr}({self._arguments(node)})"

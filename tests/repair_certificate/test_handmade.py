@@ -54,6 +54,8 @@ def certificate(loss: str, helper: str = "") -> accumlint.Certificate:
         ("out = model(x)\nloss = torch.mean(torch.abs(out.logits - y))", ""),
         ('per = F.cross_entropy(model(x), y, reduction="none")\nloss = per[mask].mean()', ""),
         ('loss = F.mse_loss(model(x), y, reduction="none").mean(dim=-1).mean()', ""),
+        ('loss = F.l1_loss(model(x), y, reduction="none").mean(-1).masked_select(mask).mean()', ""),
+        ('per = F.l1_loss(model(x), y, reduction="none").mean(-1)\nloss = (per * mask).sum() / mask.sum()', ""),
     ],
 )
 def test_separable_losses_are_confirmed(loss: str, helper: str) -> None:
@@ -69,6 +71,8 @@ def test_separable_losses_are_confirmed(loss: str, helper: str) -> None:
     [
         ("out = model(x)\nper = (out - out.mean(0)) ** 2\nloss = (per * mask).sum() / mask.sum()", ""),
         ("out = model(x)\nloss = (out - out.mean(0)).square().mean()", ""),
+        ('per = F.l1_loss(model(x), y, reduction="none").mean(0)\nloss = (per * mask).sum() / mask.sum()', ""),
+        ('loss = F.l1_loss(model(x), y, reduction="none").mean(0).masked_select(mask).mean()', ""),
         ("out = model(x)\nper = (out / out.std() - y).abs()\nloss = (per * mask).sum() / mask.sum()", ""),
         ("out = model(x)\nper = out.softmax(0) * y\nloss = (per * mask).sum() / mask.sum()", ""),
         ("loss = other(model(x), y).mean()", ""),
