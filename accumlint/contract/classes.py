@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from accumlint.reading import ir
 from accumlint.reading.program import Module
 from accumlint.reading.project import Project
-from accumlint.reading.walk import dotted, walk
+from accumlint.reading.walk import all_statements, dotted, walk
 
 DEPTH = 4
 """Files that a chain of bases may lead through."""
@@ -41,7 +41,7 @@ class ClassView:
         found: list[ir.Expression] = []
         for each in self.lineage:
             own = {id(statement) for statement in each.body}
-            for node in walk(each.body):
+            for node in all_statements(each.body):
                 if isinstance(node, ir.Assign) and any(
                     _is_attribute(target, name, in_body=id(node) in own) for target in node.targets
                 ):
@@ -66,7 +66,7 @@ class FileNames:
     @classmethod
     def of(cls, module: Module, project: Project | None = None) -> FileNames:
         names = cls(filename=module.filename, project=project)
-        for node in walk(module.body):
+        for node in all_statements(module.body):
             if isinstance(node, ir.Import):
                 names.imports.update(node.bindings)
             elif isinstance(node, ir.Class):
@@ -124,8 +124,8 @@ class FileNames:
 def configured_steps(module: Module) -> int | None:
     """The literal that the file gives to `gradient_accumulation_steps`, if it is one and the same everywhere."""
     found: set[object] = set()
-    for node in walk(module.body):
-        if isinstance(node, ir.Call):
+    for node in module.nodes:
+        if type(node) is ir.Call:
             given = [each.value for each in node.arguments if each.keyword == "gradient_accumulation_steps"]
             found.update(each.value if isinstance(each, ir.Constant) else None for each in given)
     steps = found.pop() if len(found) == 1 else None

@@ -20,7 +20,7 @@ from accumlint.contract.label_loss import COUNT, Context, read_losses
 from accumlint.contract.verdict import Clause, Confidence, Violation
 from accumlint.reading import ir
 from accumlint.reading.program import Module
-from accumlint.reading.walk import dotted, walk
+from accumlint.reading.walk import all_statements, dotted, walk
 
 LABELS = "labels"
 FLAG = "accepts_loss_kwargs"
@@ -44,7 +44,7 @@ def check_heads(module: Module, registry: Registry) -> list[Violation]:
 
 def _forwards(module: Module) -> Iterator[tuple[ir.Class, ir.Function]]:
     """Classes whose own `forward` takes labels and `**kwargs`."""
-    for node in walk(module.body):
+    for node in all_statements(module.body):
         if not isinstance(node, ir.Class):
             continue
         methods = [each for each in node.body if isinstance(each, ir.Function) and each.name == "forward"]
@@ -74,7 +74,7 @@ def _told_from_outside(module: Module) -> bool:
     """`model.accepts_loss_kwargs = ...`, `trainer.model_accepts_loss_kwargs = ...`: the file settles it itself."""
     return any(
         isinstance(target, ir.Attribute) and target.name in (FLAG, f"model_{FLAG}") and dotted(target.value) != "self"
-        for node in walk(module.body)
+        for node in all_statements(module.body)
         if isinstance(node, ir.Assign)
         for target in node.targets
     )

@@ -16,7 +16,6 @@ from accumlint.contract.trainers import METHOD, divides_by_own_count, how_ignore
 from accumlint.contract.verdict import Clause, Evidence, Violation
 from accumlint.reading import ir
 from accumlint.reading.program import Module
-from accumlint.reading.walk import walk
 from accumlint.semantics.machine import Program
 from accumlint.semantics.relevance import Relevance
 from accumlint.semantics.returned import run_method
@@ -65,9 +64,11 @@ class _Given:
 
 
 def _given(module: Module, names: FileNames) -> Iterator[_Given]:
-    for node in walk(module.body):
-        for argument in node.arguments if isinstance(node, ir.Call) else ():
-            if argument.keyword != ARGUMENT or not isinstance(node, ir.Call):
+    for node in module.nodes:
+        if type(node) is not ir.Call:
+            continue
+        for argument in node.arguments:
+            if argument.keyword != ARGUMENT:
                 continue
             found = _handed(node, argument.value, names)
             if found is not None:

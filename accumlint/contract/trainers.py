@@ -18,7 +18,7 @@ from accumlint.reading import ir
 from accumlint.reading.asked_versions import asks_version
 from accumlint.reading.program import Module
 from accumlint.reading.project import FOREIGN, Project
-from accumlint.reading.walk import dotted, walk
+from accumlint.reading.walk import all_statements, dotted, walk
 from accumlint.semantics.machine import Program
 from accumlint.semantics.numbers import Num
 from accumlint.semantics.relevance import Relevance
@@ -50,7 +50,7 @@ _OWN_LOSS = frozenset({".loss", "[0]", "['loss']"})
 
 def check_trainers(module: Module, registry: Registry, project: Project | None = None) -> list[Violation]:
     """Every `compute_loss` of a Trainer that returns a mean over tokens and lets no count reach it."""
-    if not any(isinstance(node, ir.Function) and node.name == METHOD for node in walk(module.body)):
+    if not any(isinstance(node, ir.Function) and node.name == METHOD for node in all_statements(module.body)):
         return []
     names = FileNames.of(module, project)
     file = _File.of(module, registry)
@@ -86,7 +86,7 @@ class _File:
     def of(cls, module: Module, registry: Registry) -> _File:
         tokens = ignored = None
         switched = versioned = rows = False
-        for node in walk(module.body):
+        for node in module.nodes:
             for word in _words(node):
                 rows = rows or bool(_ROWS.search(word))
                 if tokens is None and (match := _TOKENS.search(word)):

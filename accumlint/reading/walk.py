@@ -56,8 +56,9 @@ def all_statements(body: Iterable[ir.Statement], *, into_scopes: bool = True) ->
     while pending:
         statement = pending.pop()
         yield statement
-        if into_scopes or not isinstance(statement, (ir.Function, ir.Class)):
-            for inner in reversed(blocks(statement)):
+        inside = _BLOCKS.get(type(statement))
+        if inside is not None and (into_scopes or not isinstance(statement, (ir.Function, ir.Class))):
+            for inner in reversed(inside(statement)):
                 pending.extend(reversed(inner))
 
 
