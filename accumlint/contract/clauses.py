@@ -240,6 +240,10 @@ def _judge_double(case: Case, window: Window, weighting: Weighting, backward: Ev
         return
     divisions = backward.form.divisions if backward.form is not None else ()
     framework = len(divisions) > len(manual)
+    meant = [division for division in divisions if not division.weighs]
+    if len(meant) < min(2, len(divisions)):
+        return  # what is left is one division by the steps: a weight of 0.5 is no division by two steps
+    manual = [division for division in manual if not division.weighs] or manual
     if any(division.divisor.text.startswith("unseen ") for division in divisions):
         return  # an Accelerator made elsewhere may have no number of steps: then the hand's division is the one
     yield case.make(

@@ -181,7 +181,9 @@ class Arithmetic(Base):
         if not factor.depends_on_counts and factor.is_constant:
             effective = factor if divide else combine("/", ONE, factor)
             if effective is not None:
-                divisions = (*divisions, Division(node, replace(effective, text=factor.text)))
+                averages = divide and not effective.unknowns and effective.as_int() == len(form.terms) > 1
+                weighs = averages or (not divide and type(other) is float)
+                divisions = (*divisions, Division(node, replace(effective, text=factor.text), weighs))
         return replace(form, terms=terms, divisions=divisions, text=text)
 
     def _is_ratio(self, above: Value, below: Value) -> bool:

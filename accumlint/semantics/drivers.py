@@ -17,7 +17,7 @@ from accumlint.semantics.attributes import Machine
 from accumlint.semantics.calls import Arguments
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.machine import LoopState, Raised, Restart, ReturnFrom, Stopped
-from accumlint.semantics.regions import ACCUMULATION_SETTINGS, Region
+from accumlint.semantics.regions import ACCUMULATION_SETTINGS, Region, divisors
 from accumlint.semantics.siblings import counts_itself, steps_beside
 from accumlint.semantics.trace import BACKWARD, STEP
 from accumlint.semantics.values import (
@@ -35,6 +35,8 @@ SET_UP_BUDGET = 15_000
 
 DRIVEN_SETTINGS = (*ACCUMULATION_SETTINGS, "args.gradient_accumulation_steps")
 """Where a driven object finds its number of steps, which is the caller's to set."""
+LONGEST_WRITTEN = 16
+"""The longest window that is driven as it is written."""
 EPOCH_END = "epoch end"
 """The attribute of a framework's class that names the method that it calls at the end of its loader."""
 
@@ -203,7 +205,7 @@ def run_protocol(machine: Machine, callee: FunctionValue, instance: Object, row:
     machine.assume("the Trainer calls it once for each batch of a finite loader")
     for setting in DRIVEN_SETTINGS:
         _free_setting(machine, instance, setting)
-    window = machine.knowledge.window
+    window = max([machine.knowledge.window, *(_written_settings(machine, instance) if returns else ())])
     length = 2 * window + min(2, max(1, window - 1))  # two whole windows and a partial one
     node = _return_node(callee.function) if isinstance(callee.function, ir.Function) else callee.function.node
     for epoch in range(1 if returns else 2):  # a counter of the user's own may go on where the batches start anew
@@ -259,6 +261,35 @@ def _free_setting(machine: Machine, instance: Object, setting: str) -> None:
     holder = instance.attributes.get(path) if path else instance
     if isinstance(holder, Object) and holder.attributes.get(name, 1) == 1:
         holder.attributes[name] = Opaque(f"{path}.{name}" if path else name)
+
+
+def _written_settings(machine: Machine, instance: Object) -> list[int]:
+    """The number of steps that the file gives to the framework's trainer and divides by: one number throughout."""
+    made = []
+    nodes = list(walk(machine.program.module.body))
+    calls = [node for node in nodes if isinstance(node, ir.Call)]
+    divided = {_written_number(machine, value) for value in divisors(nodes)}
+    for name in ACCUMULATION_SETTINGS:
+        written = [each.value for call in calls for each in call.arguments if each.keyword == name]
+        values = {_written_number(machine, value) for value in written}
+        number = values.pop() if len(values) == 1 else None
+        if number is not None and number in divided and isinstance(instance.attributes.get(name), Opaque):
+            instance.attributes[name] = number
+            made.append(number)
+    return made
+
+
+def _written_number(machine: Machine, value: ir.Expression) -> int | None:
+    """A literal number of steps, or the one that a constant of the module is bound to once."""
+    if isinstance(value, ir.Name):
+        assigned = [
+            each for each in walk(machine.program.module.body, into_scopes=False) if isinstance(each, ir.Assign)
+        ]
+        names = [(target, each.value) for each in assigned for target in each.targets]
+        bound = [given for target, given in names if isinstance(target, ir.Name) and target.id == value.id]
+        value = bound[0] if len(bound) == 1 else value
+    known = value.value if isinstance(value, ir.Constant) else None
+    return known if type(known) is int and 1 < known <= LONGEST_WRITTEN else None
 
 
 def _return_node(function: ir.Function) -> ir.NodeId:

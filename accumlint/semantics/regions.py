@@ -6,6 +6,7 @@ arguments; the project's modules that a file imports count as long as they have 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from accumlint.reading import ir
@@ -116,12 +117,17 @@ def _returning(program: Program, candidates: list[_Candidate]) -> list[Region]:
 
 def _divides_by_setting(function: ir.Function) -> bool:
     """Whether a method divides by the number of steps of the framework that calls it."""
-    divisors = [
+    found = divisors(walk(function.body))
+    return any(isinstance(each, ir.Attribute) and each.name in ACCUMULATION_SETTINGS for each in found)
+
+
+def divisors(nodes: Iterable[object]) -> list[ir.Expression]:
+    """What is divided by, in an expression or in place."""
+    return [
         node.right if isinstance(node, ir.Binary) else node.value
-        for node in walk(function.body)
+        for node in nodes
         if isinstance(node, (ir.Binary, ir.Augment)) and node.operator == "/"
     ]
-    return any(isinstance(each, ir.Attribute) and each.name in ACCUMULATION_SETTINGS for each in divisors)
 
 
 def _spread(candidates: list[_Candidate], by_name: dict[str, list[_Candidate]]) -> None:

@@ -91,6 +91,7 @@ class Division:
 
     node: ir.NodeId
     divisor: Num
+    weighs: bool = False  # a loss's own weight (`0.5 * loss`), or the mean of as many losses as it divides by
 
 
 @record
