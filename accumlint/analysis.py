@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from accumlint.findings import FileReport, Finding, Loop, LoopStatus, Problem
-from accumlint.reading.prefilter import Gate, may_train, parse, worth_parsing, worth_reading
+from accumlint.reading.prefilter import Gate, derives_trainer, may_train, parse, worth_parsing, worth_reading
 from accumlint.reading.recursion import rare_collection
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ def _gates(
 
 def imports_training(filename: str, data: bytes) -> bool:
     """Whether a file that holds no backward itself imports one from its own project."""
-    if b"import" not in data or b"step" not in data or not (b"for " in data or b"while " in data):
+    looped = b"step" in data and (b"for " in data or b"while " in data)
+    if b"import" not in data or not (looped or derives_trainer(data)):
         return False
     from accumlint.reading.project import project_of
 

@@ -81,15 +81,24 @@ def bring_home(violation: Violation, trace: Trace, result: Result) -> Violation 
             return node
         return next((t.anchors[node] for t in _traces(result) if node in t.anchors), None)
 
-    if violation.node >= FOREIGN and not any(loop < FOREIGN for loop in trace.loops):
-        return None
     node = home(violation.node)
+    if violation.node >= FOREIGN and not any(loop < FOREIGN for loop in trace.loops):
+        node = _own_loss(violation, trace)
     if node is None:
         return None
     evidence = tuple(
         replace(e, node=e.node if e.node is None or e.node < FOREIGN else None) for e in violation.evidence
     )
     return replace(violation, node=node, other=home(violation.other), evidence=evidence)
+
+
+def _own_loss(violation: Violation, trace: Trace) -> int | None:
+    """Where the checked file computes the loss that a base class of another file weighs wrongly, in its own loop."""
+    if violation.clause not in (Clause.TARGET_WEIGHT, Clause.BATCH_WEIGHT):
+        return None
+    forms = [e.form for e in trace.events if e.kind == BACKWARD and e.node == violation.node and e.form is not None]
+    nodes = [site.node for form in forms for site, _ in form.terms]
+    return nodes[0] if nodes and all(0 <= node < FOREIGN for node in nodes) else None
 
 
 def _traces(result: Result) -> Iterator[Trace]:

@@ -81,6 +81,18 @@ _RUN_BACKWARD = re.compile(rb"\b(?:manual_)?backward[\s\\)]*\(|" + b"|".join(_HI
 _DEFINED = re.compile(r"\bdef[ \t]+\w*$|\bsave_for_$")
 
 
+_DERIVES = re.compile(
+    rb"^[ \t]*class[ \t]+\w+[ \t]*\([^)]*\b(?:Base|Abstract)?\w*"
+    rb"(?:Trainer|Runner|Solver|Learner|Trial|Experiment|Algorithm|Workspace|TrainLoop|TrainingLoop)\w*[ \t]*[,)]",
+    re.MULTILINE,
+)
+
+
+def derives_trainer(data: bytes) -> bool:
+    """Whether a file derives a class from one that is named like a trainer, which may hold its training loop."""
+    return b"class " in data and _DERIVES.search(data) is not None
+
+
 def runs_backward(data: bytes) -> bool:
     """Whether code of these bytes calls a backward, or what hides one: the syntax that a region is found by."""
     if b"backward" not in data and not any(word in data for word in _HIDDEN_WORDS):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from accumlint.reading import ir
+from accumlint.reading.project import FOREIGN
 from accumlint.reading.walk import dotted, walk
 from accumlint.repair.rewrite import LOOPS, Block, Layout, Unplannable
 from accumlint.semantics.trace import ADVANCE, BACKWARD, CLEAR, CLIP, STEP, UNSCALE, UPDATE, Event, Trace
@@ -95,6 +96,8 @@ def read_window(layout: Layout, trace: Trace) -> Window:
     call = layout.nodes.get(backwards[0].node)
     if isinstance(call, ir.Return) and call.value is not None:
         call = ir.Call(call.node, ir.Name(call.node, RETURNED), (ir.Argument(call.value),))
+    if backwards[0].node >= FOREIGN:
+        raise Unplannable("its loop stands in another file")
     if not isinstance(call, ir.Call):
         raise Unplannable("its backward call is not plain")
     home = layout.statement(call.node)

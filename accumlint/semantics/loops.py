@@ -9,6 +9,7 @@ from fractions import Fraction
 from itertools import islice
 
 from accumlint.reading import ir
+from accumlint.reading.project import FOREIGN
 from accumlint.reading.walk import walk
 from accumlint.semantics.frames import Frame
 from accumlint.semantics.lengths import Lengths
@@ -175,6 +176,8 @@ class Loops(Lengths):
         if not known and self._divides_evenly(value, node):
             known = True
         varies = collate.attributes.get("counts_vary") if isinstance(collate, Object) else None
+        if isinstance(collate, FunctionValue) and collate.function.node >= FOREIGN and _fills(collate.function):
+            varies = True  # in the checked file its text says so
         text = "" if collate is None else path_of(collate).partition("@")[0]
         self.trace.loaders[key] = Loader(known, text, value.node, varies if isinstance(varies, bool) else None)
 
@@ -414,6 +417,19 @@ class Loops(Lengths):
             else:
                 made.rest = value
         return made
+
+
+def _fills(function: ir.Function | ir.Lambda) -> bool:
+    """Whether a collate function fills something with -100, and does not only compare with it."""
+    compared = {part.node for node in walk(function) if isinstance(node, ir.Compare) for part in node.comparators}
+    return any(
+        isinstance(node, ir.Unary)
+        and node.operator == "-"
+        and isinstance(node.operand, ir.Constant)
+        and node.operand.value == 100
+        and node.node not in compared
+        for node in walk(function)
+    )
 
 
 def _with_last(elements: Iterator[Value]) -> Iterator[tuple[Value, bool]]:

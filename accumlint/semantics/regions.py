@@ -6,12 +6,12 @@ arguments; the project's modules that a file imports count as long as they have 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from accumlint.reading import ir
 from accumlint.reading.program import Module
-from accumlint.reading.walk import walk
+from accumlint.reading.walk import all_statements, dotted, walk
 from accumlint.semantics.machine import Program
 from accumlint.semantics.outline import Outline, OutlinedFunction, outline_of
 
@@ -27,6 +27,7 @@ class Region:
     owner: ir.Class | None = None
     backwards: frozenset[ir.NodeId] = frozenset()
     node: ir.NodeId = -1
+    losses: frozenset[ir.NodeId] = frozenset()  # of a class that inherits its loop: who made them has run it
 
 
 @dataclass(eq=False, slots=True)
@@ -64,12 +65,47 @@ def find_regions(program: Program) -> list[Region]:
         for c in relevant
         if c.outlined.outer is None
     ]
+    regions += _inherited(program, imported, candidates)
     regions += _returning(program, candidates[0])
     by_script = {n for name in home.script_calls for candidate in by_name.get(name, ()) for n in candidate.reach}
     script = home.script_backwards | by_script
     if script:
         regions.insert(0, Region("<script>", "script", None, None, script))
     return regions
+
+
+def _inherited(program: Program, imported: list[Module], candidates: list[list[_Candidate]]) -> list[Region]:
+    """Methods that a class of the file inherits from one of another file, where they run the backward and call what the
+    class defines: a base trainer's `fit`, whose loss is the subclass's."""
+    project, module = program.project, program.module
+    if project is None or not imported:
+        return []
+    statements = list(all_statements(module.body))
+    targets = {name: target for each in statements if isinstance(each, ir.Import) for name, target in each.bindings}
+    places = {each.filename: place for place, each in enumerate(imported, 1)}
+    regions: list[Region] = []
+    for definition in (each for each in statements if isinstance(each, ir.Class)):
+        for base in definition.bases:
+            root, dot, rest = (dotted(base) or "").partition(".")
+            found = project.resolve(targets[root] + dot + rest, module.filename) if root in targets else None
+            if found is not None and found[0].filename in places:
+                regions += _inherited_from(definition, found[1], candidates[places[found[0].filename]])
+    return regions
+
+
+def _inherited_from(definition: ir.Class, base: str, candidates: list[_Candidate]) -> Iterator[Region]:
+    """Those of one base, by its name in its module: what no method of it calls, and the class leaves as it is."""
+    methods = [each for each in candidates if each.outlined.owner is not None and each.outlined.owner.name == base]
+    called = frozenset[str]().union(*(each.outlined.calls for each in methods))
+    own = {each.name for each in definition.body if isinstance(each, ir.Function)}
+    if called.isdisjoint(own):
+        return
+    nodes = frozenset(node.node for node in walk(definition.body))
+    for each in methods:
+        function = each.outlined.function
+        if each.reach and function.name not in called | own:
+            name = f"{definition.name}.{function.name}"
+            yield Region(name, "method", function, definition, frozenset(each.reach), definition.node, nodes)
 
 
 def _region(outlined: OutlinedFunction, kind: str, backwards: frozenset[ir.NodeId]) -> Region:

@@ -111,15 +111,19 @@ def analyse(
     program = Program(module, registry, Relevance.of(module.nodes, project), project=project, paired=paired)
     covered: set[ir.NodeId] = set()
     followed: set[ir.NodeId] = set()
+    computed: set[ir.NodeId] = set()
     results: list[Result] = []
     for region in find_regions(program):
         if (region.backwards and region.backwards <= covered) or region.node in followed:
+            continue
+        if not region.losses.isdisjoint(computed):
             continue
         result = run_region(program, region, thorough=thorough)
         for trace in (*result.default.known, *(t for path in result.flipped for t in path.known)):
             if not trace.stopped:
                 covered |= trace.covered
                 followed |= trace.followed
+                computed |= {site.node for e in trace.events if e.form is not None for site, _ in e.form.terms}
         results.append(result)
     return _worth_saying(results, covered)
 

@@ -140,3 +140,114 @@ def test_a_repair_leaves_the_other_files_alone(tmp_path: Path) -> None:
     open_project.cache_clear()
     assert {finding.code for finding in check(path).findings} <= {"ACC101", "ACC304"}
     compile(after[path.name], str(path), "exec")
+
+
+BASE = """
+    class BaseTrainer:
+        def __init__(self, config, model, optimizer, loader):
+            self.config, self.model, self.optimizer, self.loader = config, model, optimizer, loader
+            self.micro = 0
+
+        def forward_loss(self, batch):
+            raise NotImplementedError
+
+        def fit(self):
+            for epoch in range(self.config.epochs):
+                self.optimizer.zero_grad()
+                for batch in self.loader:
+                    loss = self.forward_loss(batch)
+                    self.backward(loss)
+                    self.micro += 1
+                    if self.micro % self.config.accum == 0:
+                        self.update()
+
+        def backward(self, loss):
+            (loss / self.config.accum).backward()
+
+        def update(self):
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+    """
+COLLATION = """
+    import torch
+    from torch.utils.data import DataLoader
+
+    def collate(items):
+        xs, ys = zip(*items)
+        pad = torch.nn.utils.rnn.pad_sequence
+        return pad(xs, batch_first=True), pad(ys, batch_first=True, padding_value=-100)
+
+    def make_loader(data, size):
+        return DataLoader(data, batch_size=size, collate_fn=collate, drop_last=True)
+    """
+TAGGER = """
+    import torch.nn.functional as F
+    from base import BaseTrainer
+    from collation import make_loader
+
+    class Tagger(BaseTrainer):
+        def forward_loss(self, batch):
+            x, y = batch
+            return F.cross_entropy(self.model(x).flatten(0, 1), y.flatten())
+    """
+MAIN = """
+    def main(config, model, optimizer, data):
+        Tagger(config, model, optimizer, make_loader(data, config.size)).fit()
+    """
+
+
+def write_subclass(root: Path, tagger: str, base: str = BASE, collation: str = COLLATION) -> Path:
+    """A base trainer with the loop, a subclass with the loss and a loader, a file each; the path of the subclass."""
+    (root / "pyproject.toml").write_text("")
+    for name, text in {"base": base, "collation": collation, "tagger": tagger}.items():
+        (root / f"{name}.py").write_text(textwrap.dedent(text).lstrip())
+    open_project.cache_clear()
+    return root / "tagger.py"
+
+
+def found_in(path: Path) -> list[tuple[str, str]]:
+    lines = path.read_text().splitlines()
+    return [(finding.code, lines[finding.span.line - 1].strip()) for finding in check(path).findings]
+
+
+LOSS_LINE = "return F.cross_entropy(self.model(x).flatten(0, 1), y.flatten())"
+
+
+def test_a_loss_is_judged_in_the_loop_of_a_base_class(tmp_path: Path) -> None:
+    """It is reported once, where the checked file has it: that the targets are padded is a third file's to say."""
+    path = write_subclass(tmp_path, TAGGER + MAIN)
+    assert found_in(path) == [("ACC101", LOSS_LINE)]
+    report = check_source(SourceText.from_path(path), Options(repair=True))
+    assert report.findings[0].fix is None
+    assert report.findings[0].unfixable == "its loop stands in another file"
+
+
+def test_a_subclass_is_run_where_its_file_does_not_make_one(tmp_path: Path) -> None:
+    assert found_in(write_subclass(tmp_path, TAGGER)) == [("ACC102", LOSS_LINE)]
+
+
+def test_each_subclass_is_run(tmp_path: Path) -> None:
+    second = "\n" + TAGGER[TAGGER.index("    class") :].replace("Tagger", "Parser").replace(
+        "x, y = batch", "x, y = batch[:2]"
+    )
+    found = found_in(write_subclass(tmp_path, TAGGER + second))
+    assert found == [("ACC102", LOSS_LINE)] * 2
+
+
+@pytest.mark.parametrize(
+    ("tagger", "base", "collation"),
+    [
+        (TAGGER + MAIN, BASE, COLLATION.replace(", padding_value=-100", "")),
+        (
+            TAGGER.replace("y.flatten())", 'y.flatten(), reduction="sum")'),
+            BASE.replace("(loss / self.config.accum)", "loss"),
+            COLLATION,
+        ),
+        (TAGGER.replace("forward_loss", "evaluate"), BASE, COLLATION),
+        (TAGGER, BASE.replace("self.micro % self.config.accum == 0", "True"), COLLATION),
+    ],
+    ids=["whole batches of equal counts", "sums", "the loss is not the subclass's", "one step a batch"],
+)
+def test_a_right_subclass_stays_silent(tmp_path: Path, tagger: str, base: str, collation: str) -> None:
+    assert "ACC101" not in dict(found_in(write_subclass(tmp_path, tagger, base, collation)))
+    assert "ACC102" not in dict(found_in(tmp_path / "tagger.py"))
