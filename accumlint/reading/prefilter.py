@@ -82,8 +82,8 @@ _DEFINED = re.compile(r"\bdef[ \t]+\w*$|\bsave_for_$")
 
 
 _DERIVES = re.compile(
-    rb"^[ \t]*class[ \t]+\w+[ \t]*\([^)]*\b(?:Base|Abstract)?\w*"
-    rb"(?:Trainer|Runner|Solver|Learner|Trial|Experiment|Algorithm|Workspace|TrainLoop|TrainingLoop)\w*[ \t]*[,)]",
+    rb"^[ \t]*class[ \t]+\w+[ \t]*\([^)\n]{0,200}?\b\w*"
+    rb"(?:Trainer|Runner|Solver|Learner|Trial|Experiment|Algorithm|Workspace|TrainLoop|TrainingLoop)\w*[ \t]*[,)\[]",
     re.MULTILINE,
 )
 

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import get_args
 
 import pytest
 
 from accumlint.reading import ir, walk
-from accumlint.reading.prefilter import Gate, may_train, parse, runs_backward, worth_parsing, worth_reading
+from accumlint.reading.prefilter import (
+    Gate,
+    derives_trainer,
+    may_train,
+    parse,
+    runs_backward,
+    worth_parsing,
+    worth_reading,
+)
 from accumlint.reading.read import read_module
 from accumlint.reading.survey import Survey, survey
 
@@ -287,3 +296,28 @@ def test_the_gates_do_not_import_libcst() -> None:
 
     code = "import sys, accumlint.reading.prefilter; sys.exit('libcst' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "derives"),
+    [
+        ("class A(BaseTrainer):\n", True),
+        ("  class A(x.y.Runner, B):\n", True),
+        ("class A(Mixin, TrainerBase, metaclass=M):\n", True),
+        ("class A(Solver[T]):\n", True),
+        ("class Trainer(nn.Module):\n", False),
+        ("class A(B):  # of a Trainer\n", False),
+        ("class A:\n    trainer = Trainer()\n", False),
+    ],
+)
+def test_a_class_that_may_inherit_its_loop(text: str, *, derives: bool) -> None:
+    assert derives_trainer(text.encode()) is derives
+
+
+@pytest.mark.parametrize(
+    "text", ["class A(\n" * 400_000, "class A(" + "a " * 2_000_000, ("class A(" + "a," * 99 + "\n") * 20_000]
+)
+def test_asking_for_it_is_linear(text: str) -> None:
+    begin = time.process_time()
+    assert not derives_trainer(text.encode())
+    assert time.process_time() - begin < 10
