@@ -37,7 +37,7 @@ class Branches(Expressions):
             asked = (node.node, path_of(test))
             chosen = self.chosen.get(asked)
             truth = self.choose_branch(test, node, frame) if chosen is None else chosen
-            if not (isinstance(test, Opaque) and test.wants):  # nothing can be learned from asking it again
+            if self._is_settled(test, node):
                 self.chosen[asked] = truth
             self._note_missing(test, node, frame, truth=truth)
         else:
@@ -61,6 +61,15 @@ class Branches(Expressions):
         finally:
             self.guessing -= guessed
             self.guards.pop()
+
+    def _is_settled(self, test: Value, node: ir.If) -> bool:
+        """Whether asking a test again can tell nothing more: no number is learned from it, and its side does not rest
+        on what the names that it binds hold by then."""
+        if isinstance(test, Opaque) and test.wants:
+            return False
+        relevance = self.program.relevance
+        quiet = not (relevance.words(node.body) or relevance.words(node.orelse))
+        return not (quiet and relevance.block(node.body).binds)
 
     def _avoid(self, test: Value, raised: Raised) -> None:
         """A guess about the configuration led to an exception that nobody expects: the other side is likelier."""

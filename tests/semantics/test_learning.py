@@ -9,7 +9,10 @@ from textwrap import dedent
 import pytest
 from loop_snippets import results
 
+from accumlint.apis.registry import load
+from accumlint.reading.read import read_module
 from accumlint.semantics import run
+from accumlint.semantics.run import analyse
 from accumlint.semantics.trace import render
 
 DEV = Path(__file__).parents[1] / "cases" / "dev"
@@ -115,3 +118,32 @@ def test_a_name_that_is_no_number_of_steps_is_taken_back(monkeypatch: pytest.Mon
     (result,) = results(dedent(source))
     assert result.default.first.steps is None
     assert len(result.default) == 1
+
+
+CHOSEN = """
+import torch.nn.functional as F
+def train(model, loader, optimizer, accum, robust):
+    for i, (x, y) in enumerate(loader):
+        if robust:
+            loss = F.smooth_l1_loss(model(x), y)
+        else:
+            loss = F.mse_loss(model(x), y)
+        (loss / accum).backward()
+        if (i + 1) % accum == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+def test_a_branch_that_binds_a_loss_has_a_path_for_each_side() -> None:
+    """In the first iteration nothing is bound yet; that a loss hangs on the test shows when it is asked again."""
+    (result,) = analyse(read_module(CHOSEN, "t.py"), load(), thorough=True)
+    calls = {
+        site.call
+        for path in (result.default, *result.flipped)
+        for trace in path
+        for event in trace.events
+        if event.form is not None
+        for site, _ in event.form.terms
+    }
+    assert calls == {"torch.nn.functional.smooth_l1_loss", "torch.nn.functional.mse_loss"}
