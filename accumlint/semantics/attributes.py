@@ -5,6 +5,7 @@ from __future__ import annotations
 from accumlint.apis import language as api
 from accumlint.reading import ir
 from accumlint.reading.program import Module
+from accumlint.reading.project import Project
 from accumlint.reading.walk import last_name
 from accumlint.semantics.builtins import BUILTINS
 from accumlint.semantics.calls import Arguments
@@ -99,18 +100,16 @@ class Machine(Effects):
         found = project.resolve(target, origin.filename)
         if found is None or found[0].filename in self.following:
             return None
-        return self._module_frame(found[0]), found[1]
+        return self._module_frame(found[0], project), found[1]
 
-    def _module_frame(self, module: Module) -> Frame:
+    def _module_frame(self, module: Module, project: Project) -> Frame:
         """The names of a module of the project, from running its statements leniently, once a path."""
         known = self.program.module_frames.get(module.filename)
         if known is not None:
             return known
         made = Frame("<module>", origin=module)
         self.program.module_frames[module.filename] = made
-        project = self.program.project
-        defined = None if project is None else project.summary(module, definitions_in)
-        self.program.relevance.extend(module.body, defined)
+        self.program.relevance.extend(module.body, project.summary(module, definitions_in))
         self.following.append(module.filename)
         before, budget = self.setting_up, self.budget
         self.setting_up, self.budget = True, FOLLOWED_BUDGET
@@ -154,7 +153,7 @@ class Machine(Effects):
             return Canonical(f"{value.name}.{name}")
         if isinstance(value, ClassValue):
             member = self.find_member(value, name)
-            if isinstance(member, FunctionValue) and _is_class_method(member):
+            if isinstance(member, FunctionValue) and _is_decorated(member, "classmethod"):
                 return self.bind_method(member, value)
             return member if member is not None else Opaque(f"{value.definition.name}.{name}", node=node)
         if isinstance(value, Form):
@@ -197,10 +196,8 @@ class Machine(Effects):
 
     def _member(self, member: FunctionValue, value: Object, node: ir.NodeId) -> Value:
         bound = self.bind_method(member, value)
-        if isinstance(member.function, ir.Function):
-            names = {_last_name(decorator) for decorator in member.function.decorators}
-            if {"property", "cached_property"} & names and isinstance(bound, FunctionValue):
-                return self.call_function(bound, Arguments(), node)
+        if _is_decorated(member, "property", "cached_property") and isinstance(bound, FunctionValue):
+            return self.call_function(bound, Arguments(), node)
         return bound
 
     def _listed(self, operand: api.Operand, value: Object, name: str, node: ir.NodeId) -> Value:
@@ -255,9 +252,10 @@ class Machine(Effects):
             raise Restart
 
 
-def _is_class_method(member: FunctionValue) -> bool:
+def _is_decorated(member: FunctionValue, *names: str) -> bool:
+    """Whether a decorator of a function has one of the names, whatever it is taken of or called with."""
     decorators = member.function.decorators if isinstance(member.function, ir.Function) else ()
-    return any(_last_name(decorator) == "classmethod" for decorator in decorators)
+    return any(_last_name(decorator) in names for decorator in decorators)
 
 
 def _last_name(decorator: ir.Expression) -> str:

@@ -12,7 +12,7 @@ import re
 from accumlint.apis.language import Const, Role, Row
 from accumlint.reading import ir
 from accumlint.reading.asked_versions import tests_version
-from accumlint.reading.walk import walk
+from accumlint.reading.walk import all_statements, walk
 from accumlint.semantics.attributes import Machine
 from accumlint.semantics.calls import Arguments
 from accumlint.semantics.frames import Frame
@@ -266,7 +266,7 @@ def _free_setting(machine: Machine, instance: Object, setting: str) -> None:
 def _written_settings(machine: Machine, instance: Object) -> list[int]:
     """The number of steps that the file gives to the framework's trainer and divides by: one number throughout."""
     made = []
-    nodes = list(walk(machine.program.module.body))
+    nodes = machine.program.module.nodes
     calls = [node for node in nodes if isinstance(node, ir.Call)]
     divided = {_written_number(machine, value) for value in divisors(nodes)}
     for name in ACCUMULATION_SETTINGS:
@@ -282,10 +282,8 @@ def _written_settings(machine: Machine, instance: Object) -> list[int]:
 def _written_number(machine: Machine, value: ir.Expression) -> int | None:
     """A literal number of steps, or the one that a constant of the module is bound to once."""
     if isinstance(value, ir.Name):
-        assigned = [
-            each for each in walk(machine.program.module.body, into_scopes=False) if isinstance(each, ir.Assign)
-        ]
-        names = [(target, each.value) for each in assigned for target in each.targets]
+        statements = all_statements(machine.program.module.body, into_scopes=False)
+        names = [(t, each.value) for each in statements if isinstance(each, ir.Assign) for t in each.targets]
         bound = [given for target, given in names if isinstance(target, ir.Name) and target.id == value.id]
         value = bound[0] if len(bound) == 1 else value
     known = value.value if isinstance(value, ir.Constant) else None
@@ -353,8 +351,8 @@ def _drive(machine: Machine, callee: FunctionValue, skip: int, region: Region, i
 
 def _bound(machine: Machine, instance: Object, methods: list[ir.Function]) -> list[FunctionValue]:
     found = []
-    for method in methods if instance.instance is not None else ():
-        member = machine.find_member(instance.instance, method.name) if instance.instance is not None else None
+    for method in methods:
+        member = None if instance.instance is None else machine.find_member(instance.instance, method.name)
         bound = machine.bind_method(member, instance) if isinstance(member, FunctionValue) else None
         if isinstance(bound, FunctionValue) and bound.function is method:
             found.append(bound)

@@ -158,19 +158,14 @@ def combine(operator: str, left: Num, right: Num) -> Num | None:
 
 
 def _at_each_point(operation: _Operation, left: Num, right: Num) -> tuple[Fraction | None, ...]:
-    """Neighbouring points that hold the same two values share one result: literals are worked out once."""
-    a, b = left.at[0], right.at[0]
-    if left.at.count(a) == POINTS == right.at.count(b):
-        return (None if a is None or b is None else _bounded(operation(a, b)),) * POINTS
-    found: list[Fraction | None] = []
-    last: tuple[Fraction | None, Fraction | None] | None = None
-    for a, b in zip(left.at, right.at, strict=True):
-        if last is None or a is not last[0] or b is not last[1]:
-            found.append(None if a is None or b is None else _bounded(operation(a, b)))
-            last = (a, b)
-        else:
-            found.append(found[-1])
-    return tuple(found)
+    """What no count tells apart is worked out once: most numbers are literals."""
+
+    def at(a: Fraction | None, b: Fraction | None) -> Fraction | None:
+        return None if a is None or b is None else _bounded(operation(a, b))
+
+    if left.depends_on_counts or right.depends_on_counts:
+        return tuple(map(at, left.at, right.at))
+    return (at(left.at[0], right.at[0]),) * POINTS
 
 
 def _bounded(value: Fraction | None) -> Fraction | None:

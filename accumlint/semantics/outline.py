@@ -52,19 +52,16 @@ def outline_of(module: Module) -> Outline:
     """The outline of a module."""
     aliases: list[tuple[str, str]] = []
     imports: list[str] = []
-    definitions: list[ir.Function] = []
     for node in all_statements(module.body):
         if isinstance(node, ir.Assign):
             aliases += _aliases(node)
         elif isinstance(node, ir.Import):
             imports += [target for _, target in node.bindings]
-        elif isinstance(node, ir.Function):
-            definitions.append(node)
     return Outline(
         tuple(_functions(_Calls(module), module.body, sys.maxsize)),
         tuple(aliases),
         tuple(dict.fromkeys(imports)),
-        tuple(definitions),
+        definitions_in(module),
         frozenset(_script_backwards(module.body)),
         frozenset(_script_calls(module.body)),
     )

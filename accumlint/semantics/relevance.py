@@ -58,16 +58,14 @@ class Relevance:
                 functions.setdefault(node.name, []).append(node)
         return cls(functions, keywords, frozenset(losses), {} if project is None else project.blocks)
 
-    def extend(self, body: tuple[ir.Statement, ...], functions: Iterable[ir.Function] | None = None) -> None:
-        """Add the functions of another module that is followed (`functions`, if they are known); a module that was
-        added before adds nothing."""
+    def extend(self, body: tuple[ir.Statement, ...], functions: Iterable[ir.Function]) -> None:
+        """Add the functions of another module that is followed; a module that was added before adds nothing."""
         if id(body) in self._added:
             return
         self._added.add(id(body))
         self._kept.append(body)
-        for node in walk(body) if functions is None else functions:
-            if isinstance(node, ir.Function):
-                self.functions.setdefault(node.name, []).append(node)
+        for function in functions:
+            self.functions.setdefault(function.name, []).append(function)
         self._words.clear()
         self._reached.clear()
 
